@@ -18,11 +18,14 @@
 #include <tern/hetero/recorded.hpp>
 #include <tern/hetero/statistics.hpp>
 #include <tern/mobile/array.hpp>
+#include <tern/mobile/checkpoint.hpp>
 #include <tern/mobile/counted.hpp>
+#include <tern/mobile/event.hpp>
 #include <tern/mobile/hold.hpp>
 #include <tern/mobile/load.hpp>
 #include <tern/mobile/names.hpp>
 #include <tern/mobile/object.hpp>
+#include <tern/mobile/together.hpp>
 #include <tern/net/call_options.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/epoch.hpp>

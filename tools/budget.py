@@ -6,7 +6,7 @@
     tools/budget.py PRESET --update                          writes the budgets anew: what was taken, and a tenth
 
 Building counts seconds of CPU (build/PRESET/cpu.log, written by tools/build/timed.sh), tests the seconds that each test
-took, four at a time. A build from a compiler cache takes less; nothing is wrong with that. Each line of
+took, four or five at a time. A build from a compiler cache takes less; nothing is wrong with that. Each line of
 tests/budgets.txt is `PRESET PART BUILD TESTS`. A part that takes a fifth more than its budget is marked OVER.
 """
 
@@ -44,7 +44,7 @@ def part_of_test(name: str) -> str:
                                                                 "communicator": "net", "epoch": "net"}.get(
                                                                     match.group(1), "tests")
     first = re.split(r"[._]", name)[0]
-    return first if first in LAYERS else {"mesh": "apps", "example": "examples", "tool": "tools",
+    return first if first in LAYERS else {"mesh": "apps", "nbody": "apps", "example": "examples", "tool": "tools",
                                           "bench": "bench"}.get(first, "tests")
 
 

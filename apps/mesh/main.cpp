@@ -17,6 +17,8 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include <tern/base/clock.hpp>
 #include <tern/base/error.hpp>
@@ -122,4 +124,13 @@ int work(int argc, char** argv) {
 
 } // namespace
 
-int main(int argc, char** argv) { return tern::run(argc, argv, work); }
+int main(int argc, char** argv) {
+  // --restart FOLDER is what Tern calls --tern-restart.
+  std::vector<std::string> words(argv, argv + argc);
+  for (std::string& word : words)
+    if (word == "--restart" || word.starts_with("--restart=")) word.insert(2, "tern-");
+  std::vector<char*> line;
+  for (std::string& word : words) line.push_back(word.data());
+  line.push_back(nullptr);
+  return tern::run(argc, line.data(), work);
+}

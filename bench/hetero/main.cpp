@@ -304,7 +304,7 @@ std::vector<metric> metrics(runners& running, const scale& of) {
   };
   queued("hetero.ahead.chain", 1.02, "ahead_chain", n(10'000, 200), "kernels and launches", "ahead_chain_least");
   queued("hetero.ahead.reads", 0.70, "ahead_reads", n(1'000, 50), "ahead 0", "ahead_reads_0");
-  queued("hetero.ahead.devices", 0.80, "ahead_devices", n(1'000, 50), "ahead 0", "ahead_devices_0");
+  queued("hetero.ahead.devices", 0.35, "ahead_devices", n(1'000, 50), "ahead 0", "ahead_devices_0");
   queued("hetero.ahead.cholesky", 0.65, "ahead_cholesky", n(8, 4), "ahead 0", "ahead_cholesky_0");
   // A chain of small kernels in a thread of PoCL's own, beside one worker; by hand in one queue.
   list.push_back({.name = "hetero.ahead.pocl",

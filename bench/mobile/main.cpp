@@ -226,6 +226,43 @@ void add_arrays(metrics& all, const scale& of) {
                  .once = true});
 }
 
+void add_events(metrics& all, const scale& of) {
+  const series both = alone(1, {"events", of("1.2", "0.02")});
+  all.push_back({.name = "event.local",
+                 .unit = "ns",
+                 .target = 1.3,
+                 .rival_name = "a local invocation",
+                 .ours = both["signal"],
+                 .rival = both["invocation"]});
+}
+
+void add_together(metrics& all, const scale& of) {
+  for (const char* const k : {"2", "8", "26"}) {
+    const series here = alone(1, {"together", k, of("0.6", "0.02")});
+    all.push_back({.name = std::string("together.local.") + k,
+                   .unit = "ns",
+                   .target = 1.0,
+                   .rival_name = "3 invocations of each",
+                   .ours = here["together"],
+                   .rival = here["loop"]});
+  }
+  const series counted([] { return run_for_json({BENCH_MOBILE_TERN, "together_messages", "8"}); });
+  all.push_back({.name = "together.local.messages",
+                 .unit = "messages",
+                 .target = 0,
+                 .rival_name = "budget",
+                 .ours = counted["messages"],
+                 .rival = budget(1),
+                 .once = true});
+  const series apart = ranks(mpi::open_mpi, {"together_remote", of("400", "3")}, usual);
+  all.push_back({.name = "together.remote",
+                 .unit = "us",
+                 .target = 1.2,
+                 .rival_name = "two calls, a migration",
+                 .ours = apart["together"],
+                 .rival = apart["hand"]});
+}
+
 void add_disk(metrics& all, const scale& of) {
   const char* const set = std::getenv("TMPDIR");
   const std::string where = set && *set ? set : "/var/tmp", objects = of("256", "12");
@@ -249,6 +286,27 @@ void add_disk(metrics& all, const scale& of) {
   add("read");
 }
 
+void add_checkpoint(metrics& all, const scale& of) {
+  const char* const set = std::getenv("TMPDIR");
+  const std::string where = set && *set ? set : "/var/tmp", mib = of("1024", "16");
+  const series both([=] { // ours and the rival beside each other
+    nlohmann::json found = run_for_json({BENCH_MOBILE_CHECKPOINT, BENCH_MOBILE_TERN, where, mib});
+    if (found.contains("absent")) throw absent(found["absent"].get<std::string>());
+    return found;
+  });
+  const auto add = [&](const char* what, const char* ours, const char* rival, const char* rival_name) {
+    all.push_back({.name = std::string("checkpoint.") + what,
+                   .unit = "MiB/s",
+                   .better = direction::higher,
+                   .target = 0.7,
+                   .rival_name = rival_name,
+                   .ours = both[ours],
+                   .rival = both[rival]});
+  };
+  add("write", "write", "dd_write", "dd, fsync");
+  add("restart", "restart", "dd_read", "dd, direct");
+}
+
 metrics all_metrics(const scale& of) {
   metrics all;
   add_local(all, of);
@@ -258,7 +316,10 @@ metrics all_metrics(const scale& of) {
   add_many(all, of);
   add_hops(all);
   add_arrays(all, of);
+  add_events(all, of);
+  add_together(all, of);
   add_disk(all, of);
+  add_checkpoint(all, of);
   for (const way& w : {usual, spins}) add_rounds(all, mpi::mpich, "mobile.mpich", false, of, w);
   return all;
 }

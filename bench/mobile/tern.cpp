@@ -25,6 +25,15 @@
 ///
 ///     bench_mobile_tern array_memory ELEMENTS      one rank: bytes of each element beyond its data
 ///
+///     bench_mobile_tern events SECONDS             one rank: nanoseconds for each signal of an event, and for an
+///                                                  invocation
+///     bench_mobile_tern together OBJECTS SECONDS   one rank: nanoseconds for a function over so many objects that are
+///                                                  here, and for three invocations of each
+///     bench_mobile_tern together_remote ROUNDS     two ranks: microseconds for one over two objects
+///     bench_mobile_tern together_messages OBJECTS  messages for one on a rank alone
+///     bench_mobile_tern save MIB FOLDER            two ranks: MiB/s of a checkpoint
+///     bench_mobile_tern go_on MIB                  two ranks with --tern-restart: the same of reading it
+///
 ///     bench_mobile_tern hops MOST                  for senders that have missed 1 … MOST moves, the messages
 ///
 /// SECONDS: for each. Rank 0 prints one JSON object.
@@ -231,11 +240,16 @@ nlohmann::json measure(const std::string& what, const std::string& first, const 
   if (what == "table") return need(1, threads), table(objects, most_after);
   if (what == "memory") return need(1, 1), memory(objects);
   if (what == "disk") return need(1, 2), disk(objects, std::atol(second.c_str()));
+  if (what == "save") return need(2, 1), save(objects, second);
+  if (what == "go_on") return need(2, 1), go_on(objects);
   if (what == "moved") return need(2, 1), moved(objects);
   if (what == "element") return need(1, 1), element(most);
   if (what == "array") return need(2, 1), array(objects, std::atol(second.c_str()));
   if (what == "arrays") return need(2, 1), arrays(objects, std::atol(second.c_str()));
+  if (what == "together") return need(1, 1), together(objects, most_after);
+  if (what == "together_remote") return need(2, 1), together_remote(static_cast<long>(objects));
   if (what == "array_memory") return need(1, 1), array_memory(objects);
+  if (what == "events") return need(1, 1), events(most);
   throw std::runtime_error("no measurement is called " + what);
 }
 
@@ -247,6 +261,10 @@ int main(int argc, char** argv) {
     const std::string what = argv[1], first = argv[2], second = argc > 3 ? argv[3] : "0";
     if (what == "hops") {
       std::printf("%s\n", hops(std::atoi(first.c_str())).dump().c_str());
+      return 0;
+    }
+    if (what == "together_messages") {
+      std::printf("%s\n", together_messages(static_cast<std::size_t>(std::atol(first.c_str()))).dump().c_str());
       return 0;
     }
     bind_to_core();

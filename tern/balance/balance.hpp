@@ -25,7 +25,15 @@
 #include <tern/base/options.hpp>
 #include <tern/task/future.hpp>
 
+namespace tern {
+template <class T, int N> class mobile_array;
+}
+
 namespace tern::balance {
+
+namespace detail {
+void phase_of(std::uint64_t array);
+}
 
 /// `balance`, `balance-order`, `balance-load`, `balance-period`, `balance-aside`, `record`.
 extern const option<std::string> balance_option, order_option, load_option, record_option;
@@ -48,6 +56,13 @@ std::string in_use();
 /// until that has come to rest too. From the first one on loads are what each object is expected to
 /// take in the next phase, as it did in the last. Collective: by one fiber of each rank.
 void phase();
+
+/// As `phase`, of one array: its elements alone are looked at and moved, by what they are expected
+/// to take in the next phase of theirs. For programs whose arrays take turns: evened out together
+/// they may each be uneven. All that is under way is waited for, also of other objects. Collective:
+/// by one fiber of each rank, with the same array. \throws error(invalid_argument) for a null
+/// array; error(not_found) for one that has been destroyed.
+template <class T, int N> void phase(const mobile_array<T, N>& array) { detail::phase_of(array.id()); }
 
 /// Within an invocation: a device has worked for it for so many seconds. Kept apart from the time
 /// of workers.

@@ -41,9 +41,11 @@
 /// further messages, no more. (The job ends when nothing is under way; a policy that goes on for
 /// ever is ended with an error.)
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -80,6 +82,13 @@ struct contact {
   int where = 0; ///< its rank, as far as known
   double bytes = 0;
   std::uint64_t messages = 0;
+};
+
+/// The place of an object that is an array's element.
+struct array_place {
+  std::uint64_t array = 0; ///< which array: equal for all its elements
+  int dimensions = 1;
+  std::array<std::int64_t, 3> index{}, size{1, 1, 1}; ///< the dimensions that it lacks: 0, of 1
 };
 
 /// Why `dist_balance` is called.
@@ -130,6 +139,15 @@ public:
   /// The objects that it talks to; empty if the policy has not asked for that
   /// (policy::wants_contacts).
   virtual std::vector<contact> contacts(object_id object) const = 0;
+
+  /// The object's place in its array; none if it is no element. Models and replays know none.
+  virtual std::optional<array_place> element(object_id /*object*/) const { return {}; }
+  /// The elements that are one step from it along each of its array's dimensions, without going
+  /// round the edges, and the ranks where they are, as far as known. Bytes and messages are 0. A
+  /// sparse array may lack them. Empty if it is no element.
+  virtual std::vector<contact> neighbours(object_id /*object*/) const { return {}; }
+  /// At the end of a phase of one array: which (array_place::array); else 0.
+  virtual std::uint64_t array_of_phase() const noexcept { return 0; }
 
   /// Sends the object to rank `to`, with its invocations that wait, if it can leave at once. \param
   /// done called later: with true when it has arrived; with false if it stays, because something

@@ -25,9 +25,9 @@ struct statistics {
   /// Memory of objects on the host that a device's driver has page-locked; and that it was to lock,
   /// and could not: copies from and to that are slow.
   std::int64_t locked_bytes = 0, not_locked_bytes = 0;
-  /// Tasks that were launched on a device before what they follow there had ended (hetero-ahead).
+  /// Tasks that were launched on a device before what they follow had ended (hetero-ahead).
   std::uint64_t launched_behind = 0;
-  /// Copies from devices that were begun before the tasks there had ended that they follow.
+  /// Copies that were begun before the tasks on devices had ended that they follow.
   std::uint64_t copied_behind = 0;
   /// Tasks that were in one launch with others on a device.
   std::uint64_t launched_together = 0;

@@ -13,6 +13,7 @@
 
 #include <tern/base/options.hpp>
 #include <tern/mobile/access/admission.hpp>
+#include <tern/mobile/access/event_signals.hpp>
 #include <tern/mobile/access/running_invocation.hpp>
 #include <tern/mobile/balancer.hpp>
 #include <tern/mobile/entry/rank_objects.hpp>
@@ -81,7 +82,12 @@ public:
   /// Is it alive, as far as is known here? True on the rank where it was born until that learns of
   /// its end.
   bool lives(object_id id) const;
-  /// Names of the objects that were born here, for reports.
+  /// The rank of the object's home: that is told wherever it goes.
+  int home_of(object_id id) const noexcept { return objects_.home_of(id); }
+  /// The same on the calling rank; outside of a job, the number of the home.
+  static int home_of_here(object_id id) noexcept;
+  const detail::home_table& homes() const noexcept { return objects_.homes(); }
+  /// Names of the objects whose home is here, for reports.
   detail::object_labels& labels() noexcept { return objects_.labels(); }
 
   // Sending -----------------------------------------------------------------------------------------------------------
@@ -133,6 +139,8 @@ public:
   void take(int source, const directory_note& n) { router_.take(source, n); }
   /// For invocations that are delivered one after the other.
   detail::admission& access() noexcept { return admission_; }
+  /// Of the objects that are here.
+  detail::event_signals& events() noexcept { return events_; }
 
   // Access without a message ------------------------------------------------------------------------------------------
 
@@ -175,6 +183,19 @@ public:
   /// What was counted since the last call, ordered by the ids.
   std::vector<object_contact> take_contacts() { return contacts_.take(); }
 
+  // Checkpoints (checkpoint.hpp) --------------------------------------------------------------------------------------
+
+  detail::rank_objects& objects() noexcept { return objects_; }
+  /// What an object on disk was packed to. \throws as `object_store::read`.
+  byte_buffer copy_on_disk(const entry& e);
+  /// An object of an earlier job, which is here from now on. \pre nothing is sent to it meanwhile
+  void restore(const type_record& type, void* object, object_id id, const travel_note& with, std::uint32_t pins,
+               std::size_t bytes);
+  /// One that has its home here, and is on another rank from now on.
+  void restore_elsewhere(object_id id, int where);
+  /// Homes of an earlier job.
+  void set_homes(std::vector<std::int32_t> ranks) { objects_.homes().assign(std::move(ranks)); }
+
 private:
   // net::reported_part
   std::string describe() override;
@@ -195,6 +216,7 @@ private:
   detail::handler_costs costs_;
   detail::contact_counter contacts_;
   detail::admission admission_;
+  detail::event_signals events_;
   detail::router router_;
   const std::unique_ptr<detail::pager> pager_;
   const std::unique_ptr<detail::migration> migration_;

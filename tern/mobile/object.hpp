@@ -53,8 +53,9 @@ public:
     mobile::detail::the_upcast<D, T>.used();
   }
   constexpr mobile::object_id id() const noexcept { return id_; }
-  /// The rank where the object was created, which is told wherever it goes.
-  constexpr int home() const noexcept { return id_.home(); }
+  /// The object's home: the rank that is told wherever it goes. It is the one where the object was
+  /// created, until the job goes on from a checkpoint on another number of ranks.
+  int home() const noexcept { return mobile::directory::home_of_here(id_); }
   constexpr explicit operator bool() const noexcept { return static_cast<bool>(id_); }
   constexpr auto operator<=>(const mobile_ptr&) const noexcept = default;
   template <class A> void serialize(A& ar) { ar(id_.bits); }
@@ -175,7 +176,7 @@ template <auto F> void take_members(net::message_run& messages) {
     }
     typename sig::arguments args;
     net::detail::read_plain(whole.data() + sizeof(net::wire_header) + sizeof to, args);
-    const auto frame = run.frame();
+    const auto frame = run.frame(to);
     try {
       static_cast<void>(std::apply(
           [&](auto&&... a) { return std::invoke(F, *static_cast<object*>(target), std::forward<decltype(a)>(a)...); },
@@ -228,7 +229,11 @@ template <class T> struct arrival_tag {};
 template <class T>
 inline const net::handler_record object_handler{
     typeid(arrival_tag<T>), "migration of " + tern::detail::type_name(typeid(T)), TERN_THIS_FILE, &take_object<T>};
-template <class T> const net::handler_record* arrival_of() { return &object_handler<T>; }
+template <class T> inline const movable_class the_movable_class{object_handler<T>, &record_of<T>};
+template <class T> const net::handler_record* arrival_of() {
+  the_movable_class<T>.used();
+  return &object_handler<T>;
+}
 
 // Says in one line what is wrong; the caller compiles nothing further then.
 template <auto F, class T, class... A> consteval bool check_invocation() {
@@ -404,14 +409,15 @@ private:
 template <class R, class Post>
 future<R> post_object_call(net::node& here, object_id id, action what, const std::string& name, Post&& post) {
   if (running_invocation::is_of_own(id, what)) [[unlikely]]
-    return net::detail::post_call_as<awaited_from_itself<R>>(here, id.home(), std::forward<Post>(post), id, what, name);
-  return net::detail::post_call<R>(here, id.home(), std::forward<Post>(post));
+    return net::detail::post_call_as<awaited_from_itself<R>>(here, directory::of(here).home_of(id),
+                                                             std::forward<Post>(post), id, what, name);
+  return net::detail::post_call<R>(here, directory::of(here).home_of(id), std::forward<Post>(post));
 }
 
 /// One that is answered.
 template <class... A> future<void> ask(const net::handler_record& what, object_id id, const A&... args) {
   net::node& here = net::node::here();
-  return net::detail::post_call<void>(here, id.home(),
+  return net::detail::post_call<void>(here, directory::of(here).home_of(id),
                                       [&](std::uint64_t reply) { post_control(here, what, id, reply, args...); });
 }
 /// The same for one that waits until no invocation runs.
@@ -506,8 +512,8 @@ auto call(const invocation_options& how, mobile_ptr<T> to, A&&... args)
   if constexpr (mobile::detail::check_invocation<F, T, A...>()) {
     net::node& here = net::node::here();
     return net::detail::post_call<typename mobile::detail::member_signature<decltype(F)>::result>(
-        here, {.timeout = how.timeout, .stop = how.stop}, mobile::detail::member_handler<F>.name(), to.id().home(),
-        [&](std::uint64_t number) {
+        here, {.timeout = how.timeout, .stop = how.stop}, mobile::detail::member_handler<F>.name(),
+        mobile::directory::of(here).home_of(to.id()), [&](std::uint64_t number) {
           mobile::detail::post_invocation<F>(here, to, number, how.priority, std::forward<A>(args)...);
         });
   } else {

@@ -51,6 +51,7 @@ struct payload {
   byte_buffer bytes;
   byte_buffer body;
   bool in_place = false; ///< its memory has another use only when the handler is done
+  int sender = -1;       ///< the rank that has sent it first, if that is not the one that it came from
   std::size_t size() const noexcept { return bytes.size() + body.size(); }
   /// It will lie here for some time: then it must not keep the transport's memory.
   void settle() {

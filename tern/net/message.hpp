@@ -27,6 +27,7 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
+#include <tern/net/call/handler_frame.hpp>
 #include <tern/net/call/pending_calls.hpp>
 #include <tern/net/call/replies.hpp>
 #include <tern/net/handler.hpp>
@@ -154,6 +155,7 @@ inline const handler_record function_handler{
 
 template <auto F> void run_function(node& here, int source, const wire_header& header, payload& message) {
   using sig = signature_of_callable<std::remove_cvref_t<decltype(F)>>;
+  const handler_frame frame(message.sender >= 0 ? message.sender : source);
   answer<typename sig::result>(
       here, source, header, [] { return "handler '" + function_handler<F>.name() + "'"; },
       [&]() -> typename sig::result {
@@ -165,6 +167,7 @@ template <auto F> void run_function(node& here, int source, const wire_header& h
 }
 
 template <auto F> void run_function_many(message_run& messages) {
+  const handler_frame frame(messages.source());
   while (const std::byte* const bytes = messages.next()) {
     try {
       typename signature_of_callable<std::remove_cvref_t<decltype(F)>>::arguments args;
@@ -263,6 +266,14 @@ auto call(int destination, A&&... args)
     return {};
   }
 }
+
+/// The rank that has sent what the calling fiber runs: the message of a handler, or the invocation
+/// of an object (mobile/object.hpp), also if that has been sent on. A multicast's is the rank that
+/// began it. The operator of a collective operation runs in the fiber that takes part: it has that
+/// fiber's caller. Ask in the handler itself, and pass the rank to what it starts: tasklets may run
+/// in any fiber. \throws error(invalid_state) if the fiber runs neither, as the main function and
+/// fibers that a handler has started.
+int caller();
 
 // Errors in words only. (A lambda with captures that stands in the angle brackets itself is refused
 // by the language.)

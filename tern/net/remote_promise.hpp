@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -34,6 +35,10 @@ namespace net::detail {
 
 template <class T> inline constexpr bool is_remote_promise = false;
 template <class T> inline constexpr bool is_remote_promise<remote_promise<T>> = true;
+
+/// Where one of the calling rank's promises was made of which a share is left anywhere; nothing if
+/// there is none.
+std::optional<std::source_location> first_open_promise();
 
 /// One reference to a promise that rank `owner` keeps: what a remote_promise is made of, whatever
 /// its type.

@@ -26,7 +26,7 @@ using testing::Each;
 using testing::Ge;
 using testing::Le;
 
-const std::vector<std::string> round_policies = {"greedy", "refine", "gossip", "communication"};
+const std::vector<std::string> round_policies = {"greedy", "refine", "gossip", "communication", "curve"};
 
 model_result run_planned(const workload& w, const std::string& policy, model_settings m = {}) {
   if (m.order == "fifo") m.order = "plan";
@@ -67,7 +67,8 @@ TEST(rounds, follow_loads_that_move) {
   const workload w = make({.placement = "burst", .ranks = 10, .workers = 15, .phases = 6});
   const double alone = run_planned(w, "none").makespan;
   for (const std::string& policy : round_policies) {
-    EXPECT_LE(run_planned(w, policy).makespan, 1.04 * w.bound()) << policy;
+    // A curve is cut, and its pieces exchange nothing.
+    EXPECT_LE(run_planned(w, policy).makespan, (policy == "curve" ? 1.06 : 1.04) * w.bound()) << policy;
     // Without rounds inside phases the last phase has to do for the next, and does not.
     EXPECT_LE(run_planned(w, policy + ":inside=no").makespan, 1.1 * alone) << policy;
   }

@@ -179,7 +179,7 @@ TERN_RANK_TEST(a_policy_without_gain_stands_aside) {
   if (rank() == 0) use("test-nothing").get();
   tern::barrier();
   ring grid(4);
-  grid.run(simulated() ? 1500 : 100, load::fresh);
+  grid.run(simulated() ? 1500 : 40, load::fresh);
   const counters c = count();
   if (simulated()) {
     TERN_EXPECT(c.asides > 0);
@@ -198,12 +198,12 @@ TERN_RANK_TEST(policies_stand_aside_and_come_back) {
     tern::barrier();
     ring grid(4 * tern::net::node::here().computing_workers()); // enough that some wait
     const std::uint64_t asides = count().asides;
-    grid.run(simulated() ? 1500 : 50, load::fresh);
+    grid.run(simulated() ? 1500 : 20, load::fresh);
     // A rank from which others take objects may act all the time.
     const int stood = tern::allreduce(count().asides > asides ? 1 : 0, std::plus<>());
     if (simulated()) TERN_EXPECT(2 * stood >= size());
     // Now rank 0 has four times as much to do as the others, for ever.
-    grid.run(simulated() ? 1000 : 50, load::lasting);
+    grid.run(simulated() ? 1000 : 20, load::lasting);
     const int away = grid.away();
     if (simulated() && size() > 1 && rank() == 0) TERN_EXPECT(away > 0);
     tern::barrier();

@@ -2,7 +2,6 @@
 // Kernels that are several at a time, on CUDA devices: each finds its own arguments, and they give
 // what they give alone.
 #include <cstdint>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/hetero/support/cuda_device.hpp"
+#include "tests/hetero/support/fused_kernels.hpp"
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/opencl.hpp"
 #include "tests/hetero/support/tasks.hpp"
@@ -105,39 +105,7 @@ TEST_F(fused_kernels_on_cuda, find_their_arguments) {
 }
 
 TEST_F(fused_kernels_on_cuda, have_barriers_and_memory_of_their_groups) {
-  constexpr std::size_t n = 7, tile = 16, each = tile * tile;
-  std::vector<double> a(each * n), b(each * n), c(each * n), expected(each * n);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    a[i] = static_cast<double>(i % 17) - 8;
-    b[i] = static_cast<double>(i % 13) - 6;
-  }
-  std::vector<int> in(96 * n), out(96 * n), turned(96 * n);
-  std::iota(in.begin(), in.end(), 0);
-  const grid one_tile{{1, 1, 1}, {16, 16, 1}}, three{{3, 1, 1}, {32, 1, 1}};
-  for (std::size_t i = 0; i < n; ++i) {
-    on_host(k::dgemm_tiled, one_tile, 16, &a[each * i], &b[each * i], &expected[each * i]);
-    on_host(k::reverse_groups, three, &in[96 * i], &turned[96 * i]);
-  }
-  {
-    given on_a(d(), a), on_b(d(), b), on_c(d(), c);
-    given on_in(d(), in), on_out(d(), out);
-    const int size = 16;
-    std::vector<std::vector<argument>> arguments;
-    std::vector<launch_request> products, turns;
-    for (std::size_t i = 0; i < n; ++i) {
-      arguments.push_back(
-          {by_value(size), on_a.as_argument(each * i), on_b.as_argument(each * i), on_c.as_argument(each * i)});
-      products.push_back({&code_of<k::dgemm_tiled>(), one_tile, 0, arguments.back()});
-      arguments.push_back({on_in.as_argument(96 * i), on_out.as_argument(96 * i)});
-      turns.push_back({&code_of<k::reverse_groups>(), three, 32 * sizeof(int), arguments.back()});
-    }
-    run(products);
-    run(turns);
-    on_c.fetch();
-    on_out.fetch();
-  }
-  EXPECT_EQ(c, expected);
-  EXPECT_EQ(out, turned);
+  expect_barriers_and_memory_of_groups(d(), [this](const auto& all) { run(all); });
 }
 
 TEST_F(fused_kernels_on_cuda, are_small_and_of_the_dialect) {

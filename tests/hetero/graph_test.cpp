@@ -41,8 +41,9 @@ struct area {
 struct conditions {
   bool errors = false;  ///< tasks fail on purpose, and are cancelled
   bool kernels = false; ///< most tasks, so that few wait for the host
-  int devices = 0;      ///< simulated ones, of which most tasks name one
+  int devices = 0;      ///< of `kind`, of which most tasks name one
   bool faults = false;  ///< of devices: what can be read is right, and errors say what it was
+  std::string kind = "simulated";
 };
 
 /// The same arrays twice: as objects, and as what they are to be after each task in turn.
@@ -133,7 +134,7 @@ private:
   static tern::items over(const area& r) { return tern::items(r.columns(), r.rows()).group(8, 4); }
   void send(hetero_task t) {
     if (pick(4) == 0) t.priority(pick(5));
-    if (met_.devices > 0 && pick(3) != 0) t.on("simulated" + std::to_string(pick(met_.devices)));
+    if (met_.devices > 0 && pick(3) != 0) t.on(met_.kind + std::to_string(pick(met_.devices)));
     t.submit();
   }
 
@@ -383,7 +384,7 @@ int run_graph(std::uint64_t seed, scheduler& s, conditions met = {}, queued_so_f
 }
 
 TEST(graph, of_tasks_is_as_in_order_on_threads) {
-  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
+  const auto seeds = std::min<std::uint64_t>(std::max(test_support::seeds(), test_support::seeds_of_devices()), 1000);
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     options opts = options_of(seed, seed % 3 == 0 ? "simulated" : "host,simulated");
     opts.set(hetero_threads, seed / 2 % 2 == 1);
@@ -431,7 +432,8 @@ TEST(graph, of_tasks_that_name_devices_is_as_in_order) {
   queued_so_far queued;
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     options opts = options_of(seed, seed % 5 == 0 ? "host,simulated" : "simulated");
-    const std::string fault = seed % 4 == 0 ? ",fail-kernel=" + std::to_string(1 + seed / 4 % 20) : "";
+    const char* const words[] = {",fail-kernel=", ",fail-kernel=", ",fail-copy=", ",lose="};
+    const std::string fault = seed % 4 == 0 ? words[seed / 4 % 4] + std::to_string(1 + seed / 16 % 20) : "";
     const int devices = 2 + static_cast<int>(seed % 2);
     opts.set(hetero_simulated, std::to_string(devices) + ":bandwidth=1G,latency=" + std::to_string(seed % 5) +
                                    "us,launch=3us,item=10ns,notice=20us,waits=1us" +
@@ -450,6 +452,7 @@ TEST(graph, of_tasks_that_name_devices_is_as_in_order) {
 TEST(graph, of_tasks_is_as_in_order_on_cuda) {
   const std::uint64_t seeds = test_support::seeds_of_devices();
   const char* const without[] = {"", "no-pinned", "no-pool", "one-stream", "no-pinned,no-pool,one-stream"};
+  queued_so_far queued;
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     const mock_cuda driver("devices=" + std::to_string(1 + seed % 3) + ",seed=" + std::to_string(seed) +
                            ",delay=" + std::to_string(seed % 5) + "us");
@@ -459,7 +462,11 @@ TEST(graph, of_tasks_is_as_in_order_on_cuda) {
     opts.set(hetero_threads, seed / 2 % 2 == 1);
     opts.set(hetero_ahead, depths[seed / 3 % std::size(depths)]);
     scheduler s({.workers = 1 + static_cast<int>(seed % 3), .opts = &opts});
-    run_graph(seed, s, {.kernels = seed % 3 == 0});
+    const bool named = seed % 2 == 0; // they go from one to the other
+    run_graph(
+        seed, s,
+        {.kernels = named || seed % 3 == 0, .devices = named ? 1 + static_cast<int>(seed % 3) : 0, .kind = "cuda"},
+        &queued);
   }
 }
 
@@ -493,7 +500,7 @@ TEST(graph, of_tasks_is_as_in_order_where_models_are_wrong) {
 // On devices that fail at some moment.
 
 TEST(graph_faults, leave_what_is_right_or_an_error_on_threads_and_in_simulations) {
-  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds(), 1000);
+  const auto seeds = std::min<std::uint64_t>(std::max(test_support::seeds(), test_support::seeds_of_devices()), 1000);
   const char* const words[] = {"fail-kernel=", "fail-copy=", "fail-allocation=", "lose="};
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
@@ -545,7 +552,7 @@ INSTANTIATE_TEST_SUITE_P(on, graph_with_opencl,
 
 TEST_P(graph_with_opencl, of_tasks_is_as_in_order) {
   if (!there_is_opencl()) GTEST_SKIP() << "no OpenCL device";
-  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds() / 20, 60);
+  const std::uint64_t seeds = std::clamp<std::uint64_t>(test_support::seeds() / 20, 4, 60);
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     const mock_cuda driver("seed=" + std::to_string(seed));
     options opts = options_of(seed, GetParam().devices, cuda_options());
@@ -559,7 +566,7 @@ TEST_P(graph_with_opencl, of_tasks_is_as_in_order) {
 // Where kernels run in threads of the driver's, there are launches and copies behind them.
 TEST(graph, of_tasks_is_as_in_order_on_opencl_with_threads) {
   if (!there_is_opencl()) GTEST_SKIP() << "no OpenCL device";
-  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds() / 20, 60);
+  const std::uint64_t seeds = std::clamp<std::uint64_t>(test_support::seeds() / 20, 4, 60);
   queued_so_far queued;
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     options opts = options_of(seed, seed % 3 == 0 ? "host,opencl" : "opencl");

@@ -2,7 +2,6 @@
 // Kernels that are several at a time, on OpenCL devices: each has its own arguments, and they give
 // what they give alone, in the host's memory and in buffers.
 #include <cstdint>
-#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/hetero/support/fused_kernels.hpp"
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/opencl.hpp"
 #include "tests/hetero/support/tasks.hpp"
@@ -120,40 +120,7 @@ TEST_P(fused_kernels_on_opencl, have_their_arguments) {
 }
 
 TEST_P(fused_kernels_on_opencl, have_barriers_and_memory_of_their_groups) {
-  constexpr std::size_t n = 7, tile = 16, each = tile * tile, numbers = 96, row = 128; // of numbers, aligned
-  std::vector<double> a(each * n), b(each * n), c(each * n), expected(each * n);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    a[i] = static_cast<double>(i % 17) - 8;
-    b[i] = static_cast<double>(i % 13) - 6;
-  }
-  std::vector<int> in(row * n), out(row * n), turned(row * n);
-  std::iota(in.begin(), in.end(), 0);
-  const grid one_tile{{1, 1, 1}, {16, 16, 1}}, three{{3, 1, 1}, {32, 1, 1}};
-  static_assert(numbers == 3 * 32);
-  for (std::size_t i = 0; i < n; ++i) {
-    on_host(k::dgemm_tiled, one_tile, 16, &a[each * i], &b[each * i], &expected[each * i]);
-    on_host(k::reverse_groups, three, &in[row * i], &turned[row * i]);
-  }
-  {
-    given on_a(d(), a), on_b(d(), b), on_c(d(), c);
-    given on_in(d(), in), on_out(d(), out);
-    const int size = 16;
-    std::vector<std::vector<argument>> arguments;
-    std::vector<launch_request> products, turns;
-    for (std::size_t i = 0; i < n; ++i) {
-      arguments.push_back(
-          {by_value(size), on_a.as_argument(each * i), on_b.as_argument(each * i), on_c.as_argument(each * i)});
-      products.push_back({&code_of<k::dgemm_tiled>(), one_tile, 0, arguments.back()});
-      arguments.push_back({on_in.as_argument(row * i), on_out.as_argument(row * i)});
-      turns.push_back({&code_of<k::reverse_groups>(), three, 32 * sizeof(int), arguments.back()});
-    }
-    run(products);
-    run(turns);
-    on_c.fetch();
-    on_out.fetch();
-  }
-  EXPECT_EQ(c, expected);
-  EXPECT_EQ(out, turned);
+  expect_barriers_and_memory_of_groups(d(), [this](const auto& all) { run(all); });
 }
 
 TEST_P(fused_kernels_on_opencl, are_small_and_plain) {
@@ -253,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(memory, opencl_fused_graph, testing::Values("auto", "bu
 TEST_P(opencl_fused_graph, of_small_tasks_is_as_in_order) {
   if (!there_is_opencl()) GTEST_SKIP() << "no OpenCL device";
   const char* const policies[] = {"locality", "eager", "dmda"};
-  const std::uint64_t seeds = std::min<std::uint64_t>(test_support::seeds() / 20, 30);
+  const std::uint64_t seeds = std::clamp<std::uint64_t>(test_support::seeds() / 20, 4, 30);
   std::uint64_t together = 0;
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     options opts = detail::fusing(GetParam());

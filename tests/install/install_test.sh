@@ -77,13 +77,25 @@ cp -r -- "$programs" "$tmp/programs" # outside the tree: nothing of it may be fo
 cp -- "$programs/../job/options/messages_only.cpp" "$tmp/programs"
 compilers=(g++)
 if command -v clang++-19 >/dev/null; then compilers+=(clang++-19); else echo 'skip clang++-19: not here'; fi
-for compiler in "${compilers[@]}"; do
-  for program in everything one_layer; do
-    dir=$tmp/build-$compiler-$program
-    quietly "configure-$compiler-$program" "$cmake" -S "$tmp/programs/$program" -B "$dir" -G Ninja \
-      -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix"
-    quietly "build-$compiler-$program" "$cmake" --build "$dir" --parallel "$jobs"
+# All programs, those of the compilers beside each other: to configure one takes a second in which one CPU works.
+build_programs() { # COMPILER
+  local program dir target
+  for program in everything one_layer policy kernels; do
+    dir=$tmp/build-$1-$program
+    quietly "configure-$1-$program" "$cmake" -S "$tmp/programs/$program" -B "$dir" -G Ninja \
+      -DCMAKE_CXX_COMPILER="$1" -DCMAKE_PREFIX_PATH="$prefix"
+    target=()
+    if [[ $program == kernels ]]; then target=(--target good); fi # others must not compile
+    quietly "build-$1-$program" "$cmake" --build "$dir" --parallel "$jobs" "${target[@]}"
   done
+}
+building=()
+for compiler in "${compilers[@]}"; do
+  build_programs "$compiler" &
+  building+=($!)
+done
+for process in "${building[@]}"; do wait "$process" || exit 1; done # it has said what failed
+for compiler in "${compilers[@]}"; do
   run_everywhere "find_package(tern), $compiler" "$tmp/build-$compiler-everything/app"
   has_all_options "find_package(tern), $compiler" "$tmp/build-$compiler-everything/messages"
   grep -q 'CMAKE_BUILD_TYPE is not set' "$tmp/configure-$compiler-everything.log" ||
@@ -99,9 +111,6 @@ done
 # A policy outside the tree is found by its name. Simulated, so that it is sure that a rank becomes idle.
 for compiler in "${compilers[@]}"; do
   dir=$tmp/build-$compiler-policy
-  quietly "configure-$compiler-policy" "$cmake" -S "$tmp/programs/policy" -B "$dir" -G Ninja \
-    -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix"
-  quietly "build-$compiler-policy" "$cmake" --build "$dir" --parallel "$jobs"
   output=$(TERN_SIM=ranks=3,workers=2 timeout 60 "$dir/balanced" --tern-balance=to-neighbour:most=2 2>"$tmp/stderr") ||
     { cat -- "$tmp/stderr" >&2; fail "a policy outside the tree, $compiler: ended with code $?"; }
   [[ $output == '200 ran, policy to-neighbour:most=2, some elsewhere' ]] ||
@@ -118,9 +127,6 @@ export TERN_HETERO_CACHE=$tmp/cache TERN_HETERO_MODELS=$tmp/models
 # Kernels are compiled for devices when a program is built; on the host their accesses are checked when they are run.
 for compiler in "${compilers[@]}"; do
   dir=$tmp/build-$compiler-kernels
-  quietly "configure-$compiler-kernels" "$cmake" -S "$tmp/programs/kernels" -B "$dir" -G Ninja \
-    -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix"
-  quietly "build-$compiler-kernels" "$cmake" --build "$dir" --parallel "$jobs" --target good
   "$cmake" --build "$dir" --target good | grep -q 'no work to do' || fail 'kernels that have not changed are checked again'
   [[ $(timeout 60 "$dir/good" --tern-hetero-checked 2>"$tmp/stderr") == 7 ]] || fail "checked kernels, $compiler: a right one fails"
   if timeout 60 "$dir/good" beyond --tern-hetero-checked >"$tmp/beyond" 2>&1; then

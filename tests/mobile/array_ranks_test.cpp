@@ -249,8 +249,10 @@ TERN_RANK_TEST(sparse_arrays_grow_and_shrink) {
   const grid a = make_grid({.sparse = true, .name = "sparse"}, {1000, 1000});
   tern::barrier();
   if (rank() == 0)
-    TERN_EXPECT_ERROR(tern::reduce<&cell::value>(a, std::plus<>()).get(), errc::not_found,
-                      "a reduction over a section of 'sparse' (array_test::cell) found no element");
+    TERN_EXPECT_ERROR(
+        tern::reduce<&cell::value>(a, std::plus<>()).get(), errc::not_found,
+        "a reduction over a section of 'sparse' (array_test::cell) found no element (in tern::reduce over "
+        "array 'sparse' on rank");
   tern::barrier();
   for (int i = 0; i < 5; ++i) {
     const auto made = a.insert({100 * i + rank(), 10 * i}, 0.0).get();

@@ -8,6 +8,7 @@
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/epoch.hpp>
+#include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/semaphore.hpp>
 #include <tern/task/sim.hpp>
@@ -129,6 +130,42 @@ TERN_RANK_TEST(what_belongs_into_invocations_says_so_elsewhere) {
   const auto d = create<duck>();
   TERN_EXPECT_EQ(call<&self_of_another>(d).get(), 1);
   tern::destroy(d).get();
+}
+
+// Which rank has sent it: also if it was sent on, or had to wait and moved with its object.
+class doorman {
+public:
+  int asked() const { return tern::caller(); }
+  int asked_and_waits() { // the innermost counts
+    const int before = tern::caller();
+    const int inner = tern::call<&doorman::asked>(tern::create<doorman>()).get();
+    return inner == rank() && tern::caller() == before ? before : -1;
+  }
+  void note(int from) { ++(tern::caller() == from ? right_ : wrong_); }
+  int right() const { return right_; }
+  int wrong() const { return wrong_; }
+  template <class A> void serialize(A& ar) { ar(right_, wrong_); }
+
+private:
+  int right_ = 0, wrong_ = 0;
+};
+TERN_RANK_TEST(invocations_know_their_caller) {
+  mobile_ptr<doorman> d;
+  if (rank() == 0) d = create<doorman>();
+  d = tern::broadcast(d);
+  for (int i = 0; i < 20; ++i) {
+    if (rank() == size() - 1) static_cast<void>(tern::migrate(d, i % size()));
+    send<&doorman::note>(d, rank());
+    TERN_EXPECT_EQ(call<&doorman::asked>(d).get(), rank());
+    TERN_EXPECT_EQ(call<&doorman::asked_and_waits>(d).get(), rank());
+    for (int n = 0; n < 10; ++n) send<&doorman::note>(d, rank());
+  }
+  tern::quiesce();
+  TERN_EXPECT_EQ(call<&doorman::right>(d).get(), 220 * size());
+  TERN_EXPECT_EQ(call<&doorman::wrong>(d).get(), 0);
+  TERN_EXPECT_ERROR(tern::caller(), errc::invalid_state, "outside an invocation");
+  tern::barrier();
+  if (rank() == 0) tern::destroy(d).get();
 }
 
 } // namespace mobile_test

@@ -63,6 +63,9 @@ RIGHT = [
     ("copies_home", ""),
     ("shared_body", "-DLIVES=3"),
     ("shared_body", "-DDIES"),
+    ("claims", "-DCLAIMERS=2"),
+    ("claims", "-DPAIRS -DMOVES=0 -DPAUSES=0"),
+    ("across", ""),
 ]
 # What must be found out: each of these breaks the model.
 BROKEN = [
@@ -91,6 +94,8 @@ BROKEN = [
     ("shared_body", "", "LEND_LATE FREE_EARLY BACK_EARLY BACK_TWICE KEEPS_LENT NO_SECOND"),
     ("shared_body", "-DDIES", "WAITS"),
     ("copies_home", "", "NO_ORDER ENDS_EARLY NOT_AGAIN AGAIN_AT_ONCE TWO_AT_ONCE SKIPPED_DONE FREE_READER"),
+    ("claims", "-DCLAIMERS=2", "UNORDERED ALL_AT_ONCE LOST MOVES_EARLY REGAINS_ANYHOW MOVED_BY_OTHERS WAITS_WITH_ALL"),
+    ("across", "", "NO_EVENT NO_COPY_ORDER COPY_ANYWAY NOT_AGAIN ENDS_EARLY S_AT_ONCE Q_ANYWAY NO_HOLD"),
 ]
 
 

@@ -253,4 +253,59 @@ TERN_RANK_TEST(handlers_multicast_and_quiesce_waits_for_them) {
   TERN_EXPECT_EQ(tern::allreduce(counted->spread.load(), std::plus<>()), size() * (1 + n + n * n));
 }
 
+// Which rank has sent it ----------------------------------------------------------------------------------------------
+
+constexpr const char* no_caller = "tern::caller() was used outside a handler and outside an invocation";
+struct callers {
+  std::atomic<int> right{0}, wrong{0};
+};
+const tern::rank_local<callers> seen;
+
+int who() { return tern::caller(); }
+int who_after_others(int at) { // asks another rank meanwhile, and is asked
+  const int before = tern::caller();
+  return at > 0 && call<&who_after_others>(other(), at - 1).get() != rank() ? -1
+         : tern::caller() == before                                         ? before
+                                                                            : -1;
+}
+int who_in_a_fiber() {
+  return tern::async([] {
+           try {
+             return tern::caller();
+           } catch (const tern::error& e) {
+             return e.code() == errc::invalid_state ? -1 : -2;
+           }
+         })
+      .get();
+}
+void expect_caller(int from) { ++(tern::caller() == from ? seen->right : seen->wrong); }
+void expect_caller_of(const std::string& text, int from) {
+  ++(tern::caller() == from && !text.empty() ? seen->right : seen->wrong);
+}
+
+TERN_RANK_TEST(handlers_know_their_caller) {
+  TERN_EXPECT_ERROR(tern::caller(), errc::invalid_state, no_caller);
+  for (int r = 0; r < size(); ++r) {
+    TERN_EXPECT_EQ(call<&who>(r).get(), rank());
+    TERN_EXPECT_EQ(call<&who_after_others>(r, 3).get(), rank());
+    TERN_EXPECT_EQ(call<&who_in_a_fiber>(r).get(), -1);
+    for (int i = 0; i < 100; ++i) send<&expect_caller>(r, rank());
+    send<&expect_caller_of>(r, std::string(100'000, 'x'), rank());
+  }
+  TERN_EXPECT_ERROR(tern::caller(), errc::invalid_state, "ask in the fiber that runs the handler");
+  tern::quiesce();
+  TERN_EXPECT_EQ(seen->right.load(), 101 * size());
+  TERN_EXPECT_EQ(seen->wrong.load(), 0);
+}
+
+// A multicast passes through other ranks.
+TERN_RANK_TEST(multicasts_have_their_origin_as_caller) {
+  seen->right = seen->wrong = 0;
+  tern::barrier();
+  for (int i = 0; i < 10; ++i) tern::multicast<&expect_caller>(tern::all_ranks, rank());
+  tern::quiesce();
+  TERN_EXPECT_EQ(seen->right.load(), 10 * size());
+  TERN_EXPECT_EQ(seen->wrong.load(), 0);
+}
+
 } // namespace calls_test

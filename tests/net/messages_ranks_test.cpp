@@ -206,8 +206,8 @@ void overwhelm(int steps, int n, std::size_t bytes) {
   tern::barrier();
 }
 TERN_RANK_TEST(a_fast_sender_fills_nobodys_memory) {
-  overwhelm(300, some(150'000), 1000); // 150 MB; a few thousand messages are kept anywhere
-  overwhelm(2000, some(40'000), 3900);
+  overwhelm(150, some(150'000), 1000); // 150 MB; a few thousand messages are kept anywhere
+  overwhelm(1000, some(40'000), 3900);
 }
 
 int plus_one(int x) { return x + 1; }

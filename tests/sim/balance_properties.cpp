@@ -26,8 +26,8 @@ using namespace tern::property::travellers;
 using tern::rank;
 using tern::size;
 
-const char* const policies[] = {"diffusion", "steal",  "master-worker", "hierarchical",
-                                "greedy",    "refine", "gossip",        "communication"};
+const char* const policies[] = {"diffusion", "steal",  "master-worker", "hierarchical", "greedy",
+                                "refine",    "gossip", "communication", "curve"};
 std::string policy(std::int64_t n) { return policies[n % static_cast<std::int64_t>(std::size(policies))]; }
 
 const option_knob policy_knob{"policy", [](tern::options& of, std::int64_t value) {

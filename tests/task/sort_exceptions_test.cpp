@@ -76,7 +76,7 @@ TEST_P(sort_on, what_a_comparison_throws_arrives_and_no_element_is_lost) {
     const auto numbers = random_numbers<double>(for_two);
     const std::vector<double> few(numbers.begin(), numbers.begin() + 40);
     for (std::int64_t call = 1; call < 150; ++call) check_throws(few, call);
-    const std::int64_t further = tern::detail::sanitized ? 6 : 3; // halves
+    const std::int64_t further = tern::detail::sanitized ? 12 : 3; // halves
     for (std::int64_t call = 1; call < 200'000; call = call * further / 2 + 1) {
       check_throws(strings, call);
       check_throws(numbers, call);

@@ -13,6 +13,10 @@ done
 # g++ -E reads a precompiled header that lies there in the place of the headers. ccache, which compares what -E prints,
 # would then find the next one equal to any that was made where this one lay.
 case $output in *.gch | *.pch) rm -f -- "$output" ;; esac
+# A file with kernels puts its own text into the program (.incbin), comments too, which g++ -E does not print: ccache would
+# leave it alone. By what the compiler notes of the files that it has read (-MD) it keeps such files as well. Not files of
+# CMake's unity builds: they name others by whole paths, so that a second clone would find none.
+case $output in *.gch | *.pch | */Unity/*) ;; *) export CCACHE_DEPEND=1 ;; esac
 TIMEFORMAT='%U %S'
 exec 3>&1 4>&2
 used=$({ time "$@" >&3 2>&4; } 2>&1)

@@ -28,6 +28,7 @@ INCLUDES = {
     "mpfr.h": ("libmpfr-dev",),
     "cairo.h": ("libcairo2-dev",),
     "cairo/": ("libcairo2-dev",),
+    "webp/": ("libwebp-dev",),
     "gtest/": ("libgtest-dev",),
     "gmock/": ("libgmock-dev",),
     "benchmark/": ("libbenchmark-dev",),
@@ -59,7 +60,8 @@ CMAKE_PACKAGES = {
     "tern": (),
 }
 PKG_CONFIG = {
-    "hwloc": ("libhwloc-dev",), "libdw": ("libdw-dev",), "cairo": ("libcairo2-dev",), "ompi": ("libopenmpi-dev",), "ompi-c": ("libopenmpi-dev",),
+    "hwloc": ("libhwloc-dev",), "libdw": ("libdw-dev",), "cairo": ("libcairo2-dev",), "libwebp": ("libwebp-dev",),
+    "libwebpmux": ("libwebp-dev",), "ompi": ("libopenmpi-dev",), "ompi-c": ("libopenmpi-dev",),
     "ompi-cxx": ("libopenmpi-dev",), "mpich": ("libmpich-dev",), "gmp": ("libgmp-dev",), "mpfr": ("libmpfr-dev",),
     "libpng": ("libpng-dev",), "openblas": ("libopenblas-dev",), "starpu-1.3": ("libstarpu-dev",),
     "OpenCL": ("ocl-icd-opencl-dev",), "tern": (),

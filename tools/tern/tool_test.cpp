@@ -280,6 +280,30 @@ TEST(inproc, gdb_runs_the_program) {
   EXPECT_TRUE(has(r.out, "hello")) << r.out << r.err;
 }
 
+TEST(info, checkpoints) {
+  const temporary folder;
+  const std::string path = folder / "run";
+  const auto saved = tern::test::run({TERN_CHECKPOINT_PROGRAM, path, "3"}, 50,
+                                     {.environment = tern::test::variables{{"TERN_RANKS", "2"}}});
+  ASSERT_EQ(saved.code, 0) << saved.err;
+  const auto text = run({"info", path});
+  EXPECT_EQ(text.code, 0) << text.err;
+  for (const char* part : {"checkpoint-000003\n", "checkpoint-000002\n", "ranks     2, with ", "page: 20 objects, ",
+                           "array     of ", "page, (20)\n", "roots     tern::mobile_array<"})
+    EXPECT_TRUE(has(text.out, part)) << part << " is not in " << text.out;
+  const auto json = nlohmann::json::parse(run({"info", "--json", path}).out);
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[0]["ranks"], 2);
+  EXPECT_EQ(json[1]["arrays"][0]["extents"][0], 20);
+  std::ofstream(path + "/checkpoint-000003/rank-00001", std::ios::app) << "x";
+  const auto damaged = run({"info", path});
+  EXPECT_EQ(damaged.code, 1);
+  EXPECT_TRUE(has(damaged.out, "checkpoint-000003: damaged\n")) << damaged.out;
+  const auto none = run({"info", folder / "none"});
+  EXPECT_NE(none.code, 0);
+  EXPECT_TRUE(has(none.err, "there is no folder of checkpoints")) << none.err;
+}
+
 TEST(info, text_and_json) {
   const auto text = run({"info"});
   EXPECT_EQ(text.code, 0) << text.err;

@@ -4,6 +4,7 @@
 #include "apps/common/progress.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -13,6 +14,7 @@
 
 #include <tern/balance/balance.hpp>
 #include <tern/base/clock.hpp>
+#include <tern/mobile/checkpoint.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/epoch.hpp>
 #include <tern/task/future.hpp>
@@ -83,6 +85,46 @@ template <auto F> std::uint64_t on_each_group(const std::vector<group_ptr>& grou
 }
 
 std::uint64_t sum_over_ranks(std::uint64_t mine) { return tern::allreduce(mine, std::plus<>()); }
+
+// How far the first meshing has come: what a checkpoint keeps beside the subdomains.
+struct course {
+  std::vector<group_ptr> groups;    // by number
+  std::vector<std::uint32_t> order; // in which they are meshed
+  std::uint64_t done = 0;           // of those
+  std::uint64_t told = 0;           // splits of borders that were sent
+  std::vector<sharp_joint> joints;
+  std::uint64_t coarse_triangles = 0;
+  double estimated_triangles = 0;
+};
+
+// In turn one of each rank.
+std::vector<std::uint32_t> order_of(const std::vector<int>& owners) {
+  std::map<int, std::uint32_t> before;
+  std::vector<std::pair<std::uint32_t, int>> place;
+  for (const int owner : owners) place.emplace_back(before[owner]++, owner);
+  std::vector<std::uint32_t> order(owners.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return place[a] < place[b]; });
+  return order;
+}
+
+// Where subdomains are that a checkpoint has brought.
+std::vector<int> owners_of(const std::vector<group_ptr>& groups) {
+  std::vector<std::uint32_t> mine;
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (tern::is_here(groups[g])) mine.push_back(static_cast<std::uint32_t>(g));
+  std::vector<int> owners(groups.size());
+  const auto all = tern::communicator::world().allgather(mine);
+  for (std::size_t r = 0; r < all.size(); ++r)
+    for (const std::uint32_t g : all[r]) owners[g] = static_cast<int>(r);
+  return owners;
+}
+
+// What rank 0's command line says of it.
+struct saving {
+  std::string folder;
+  std::uint64_t every = 0;
+};
 
 struct distribution {
   size_field sizes;
@@ -198,7 +240,10 @@ meshed run_job(const domain& sea, const settings& wanted, phase_times so_far) {
   rank_sizes() = tern::broadcast(std::move(shared.sizes));
   tern::barrier(); // rank 0 makes subdomains on all ranks, which look at it
   clock.restart();
-  if (tern::rank() == 0) {
+  course now; // a subdomain that is read back needs the size field
+  const bool again = tern::restored(now.groups, now.order, now.done, now.told, now.joints, now.coarse_triangles,
+                                    now.estimated_triangles);
+  if (!again && tern::rank() == 0) {
     check_size(sea, rank_sizes());
     // A small sea gives several ranks something to do too. Not by their number: the mesh must not
     // depend on it.
@@ -214,16 +259,24 @@ meshed run_job(const domain& sea, const settings& wanted, phase_times so_far) {
                             std::to_string(cut.groups.size()) + " subdomains",
                         "start fewer ranks, or cut smaller subdomains with --group-size or --groups");
     distribute(cut, shared);
-    result.joints = std::move(cut.joints);
-    result.coarse_triangles = cut.coarse_triangles;
-    result.estimated_triangles = cut.triangles;
+    now.groups = std::move(shared.groups);
+    now.joints = std::move(cut.joints);
+    now.coarse_triangles = cut.coarse_triangles;
+    now.estimated_triangles = cut.triangles;
     cut = {};
   }
-  result.groups = tern::broadcast(std::move(shared.groups));
-  result.owners = tern::broadcast(std::move(shared.owners));
+  now.groups = tern::broadcast(std::move(now.groups));
+  result.groups = now.groups;
+  result.owners = again ? owners_of(now.groups) : tern::broadcast(std::move(shared.owners));
+  if (!again) now.order = order_of(result.owners);
+  if (tern::rank() == 0) {
+    result.joints = now.joints;
+    result.coarse_triangles = now.coarse_triangles;
+    result.estimated_triangles = now.estimated_triangles;
+  }
   lap(result.times.distribute);
 
-  std::vector<group_ptr> mine;
+  std::vector<group_ptr> mine; // to follow their neighbours
   std::vector<std::uint32_t> numbers;
   for (std::size_t g = 0; g < result.groups.size(); ++g)
     if (result.owners[g] == tern::rank()) {
@@ -231,13 +284,29 @@ meshed run_job(const domain& sea, const settings& wanted, phase_times so_far) {
       numbers.push_back(static_cast<std::uint32_t>(g));
     }
 
-  apps::progress_begin({"meshing", "subdomains"}, result.groups.size(), wanted.quiet);
+  const saving save = tern::broadcast(saving{wanted.checkpoint, wanted.every});
+  apps::progress_begin({"meshing", "subdomains"}, result.groups.size() - now.done, wanted.quiet);
   // An epoch each, of all ranks: when it is over every border split has reached its neighbour.
   const auto world = tern::communicator::world();
-  std::uint64_t open = tern::finish(
-      world, [&] { return on_each_group<&group::refine>(mine); }, "refinement");
+  while (now.done < now.order.size()) {
+    const std::uint64_t end =
+        save.folder.empty() ? now.order.size() : std::min(now.order.size(), now.done + save.every);
+    std::vector<group_ptr> next;
+    for (std::uint64_t i = now.done; i < end; ++i)
+      if (const std::uint32_t g = now.order[i]; result.owners[g] == tern::rank()) next.push_back(result.groups[g]);
+    now.told += sum_over_ranks(tern::finish(
+        world, [&] { return on_each_group<&group::refine>(next); }, "refinement"));
+    now.done = end;
+    if (save.folder.empty()) break;
+    tern::checkpoint(save.folder, now.groups, now.order, now.done, now.told, now.joints, now.coarse_triangles,
+                     now.estimated_triangles);
+    if (tern::rank() == 0 && !wanted.quiet)
+      std::fprintf(stderr, "mesh: %zu of %zu subdomains are saved in %s\n", static_cast<std::size_t>(now.done),
+                   now.order.size(), save.folder.c_str());
+  }
   lap(result.times.refine);
-  for (open = sum_over_ranks(open); open > 0; open = sum_over_ranks(open)) {
+  std::uint64_t open = 0;
+  for (std::uint64_t all = now.told; all > 0; all = sum_over_ranks(open)) {
     ++result.rounds;
     open = tern::finish(
         world, [&] { return on_each_group<&group::follow>(mine); }, "neighbours' splits");

@@ -53,6 +53,13 @@ command_line parse_command_line(int argc, const char* const* argv) {
   app.add_flag("--verify", s.verify, "gather the mesh and check every edge of it");
   app.add_flag("--sequential", s.sequential, "mesh with one call of CGAL instead, on one rank, to compare");
   app.add_flag("--quiet", s.quiet, "no progress bar");
+  app.add_option("--checkpoint", s.checkpoint, "folder in which what is meshed so far is saved now and then");
+  app.add_option("--every", s.every, "subdomains that are meshed between two checkpoints")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000'000}));
+  std::string restart; // main() has made Tern's option of it
+  app.add_option("--restart", restart,
+                 "folder of checkpoints to go on from, on any number of ranks; with the other options as they were");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -23,6 +23,8 @@ struct settings {
   bool verify = false;     ///< gather the mesh and check it as a whole
   bool sequential = false; ///< run CGAL's mesher instead, for comparison
   bool quiet = false;
+  std::string checkpoint; ///< folder of checkpoints; empty: none
+  std::size_t every = 16; ///< subdomains that are meshed between two of them
 };
 
 struct command_line {

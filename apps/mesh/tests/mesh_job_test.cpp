@@ -120,6 +120,22 @@ TEST(job, other_coasts) {
   }
 }
 
+// Two ranks are killed half-way; three go on, and are killed; one makes the same mesh.
+TEST(job, stopped_half_way_and_gone_on) {
+  const temporary folder;
+  const strings wide{"--hmin", "1.5", "--hmax", "15", "--checkpoint", folder / "run", "--every", "1"};
+  const auto alone = sound_job("", 1, small);
+  for (const int ranks : {2, 3}) {
+    child half(job("inproc", ranks, wide + (ranks == 2 ? strings{} : strings{"--restart", folder / "run"}), 1));
+    ASSERT_TRUE(half.wait_for_err("are saved in", 3)) << half.err;
+    for (const pid_t p : processes_of(folder.path.string())) kill(p, SIGKILL);
+    half.end();
+  }
+  const auto done = sound_job("", 1, small + strings{"--restart=" + (folder / "run"), "--verify"});
+  EXPECT_EQ(hash_of(done), hash_of(alone));
+  EXPECT_TRUE(has(done.program.out, "verified: conforms\n")) << done.program.out;
+}
+
 TEST(job, open_ocean) {
   const auto done =
       sound_job("inproc", 2, {"--bbox=-30,0,-25,5", "--hmin", "1", "--groups", "8", "--quiet", "--verify"});

@@ -159,7 +159,7 @@ const char* flaw(const recording&, const std::string& name, const std::string*) 
   return name.size() > longest_text ? "a name of more than 65535 bytes" : nullptr;
 }
 const char* flaw(const recording& r, const recording::object& x, const recording::object* before) {
-  if (!x.id || x.id.number() == 0 || x.id.home() >= r.ranks) return "an object with an impossible name";
+  if (!x.id || x.id.number() == 0) return "an object with an impossible name";
   if (before && x.id <= before->id) return "an object that is listed twice, or out of order";
   if (x.type >= r.names.size()) return "an object of a class without a name";
   if (!there(r, x.rank)) return "an object on a rank that there is not";

@@ -9,6 +9,7 @@
 #include <tern/balance/runtime/balancer.hpp>
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/mobile/array/array_table.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/communicator.hpp>
 #include <tern/net/message.hpp>
@@ -141,14 +142,29 @@ future<void> enable(bool on) { return call<&detail::change_enable>(0, on); }
 
 std::string in_use() { return detail::balancer::here().in_use(); }
 
-void phase() {
+namespace detail {
+namespace {
+
+// 0: of all objects.
+void mark_phase(std::uint64_t array) {
   quiesce();
-  detail::balancer& b = detail::balancer::here();
-  b.begin_round();
+  balancer& b = balancer::here();
+  b.begin_round(array);
   quiesce();
   b.end_round();
   barrier(); // no rank counts loads as those of a phase any more when the next begins anywhere
 }
+
+} // namespace
+
+void phase_of(std::uint64_t array) {
+  static_cast<void>(mobile::detail::array_table::here().need(array)); // throws if there is none
+  mark_phase(array);
+}
+
+} // namespace detail
+
+void phase() { detail::mark_phase(0); }
 
 void charge_device(double seconds) {
   if (!(seconds >= 0 && std::isfinite(seconds)))

@@ -10,6 +10,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -23,6 +24,7 @@
 #include <tern/balance/runtime/policy_trial.hpp>
 #include <tern/balance/runtime/recorder.hpp>
 #include <tern/base/bytes.hpp>
+#include <tern/mobile/array/array_table.hpp>
 #include <tern/mobile/balancer.hpp>
 #include <tern/mobile/directory.hpp>
 #include <tern/net/node.hpp>
@@ -74,7 +76,8 @@ public:
   void catch_up();
   std::string in_use();
   counters count() const;
-  void begin_round();
+  /// \param array whose elements alone are looked at; 0: all objects.
+  void begin_round(std::uint64_t array);
   void end_round();
   void message(int source, std::span<const std::byte> bytes);
   void record();
@@ -94,6 +97,9 @@ public:
   std::vector<object_info> objects() const override;
   double cost(object_id object) const override { return objects_.cost_of_moving(object); }
   std::vector<contact> contacts(object_id object) const override;
+  std::optional<array_place> element(object_id object) const override;
+  std::vector<contact> neighbours(object_id object) const override;
+  std::uint64_t array_of_phase() const noexcept override;
   void move(object_id object, int to, std::function<void(bool)> done) override;
   void after(double seconds, std::function<void()> what) override;
   void fiber(std::function<void()> what) override;
@@ -136,6 +142,12 @@ private:
   // net::reported_part
   std::string describe() override;
   net::stats_table statistics() override;
+
+  // phases.cpp
+  std::vector<mobile::object_load> seen_objects() const;
+  std::vector<mobile::object_contact> talks_of_phase(const mobile::detail::array_record* array);
+  void begin_phase(const mobile::detail::array_record* array, const std::vector<mobile::object_contact>& talks,
+                   const std::vector<mobile::object_load>& here);
 
   // triggers.cpp
   void look_for_idle() noexcept;
@@ -195,8 +207,10 @@ private:
   mutable tern::detail::spin_lock guard_; ///< of what follows
   std::deque<event> events_;
   bool inside_ = false, closed_ = false, phased_ = false;
-  std::string shown_ = "none";    ///< `name_`, for others
-  std::shared_ptr<policy> alive_; ///< `policy_`, for others
+  mobile::detail::array_ref round_array_;     ///< of which the round is; null: of all objects
+  std::vector<mobile::object_contact> talks_; ///< of arrays whose phase has not ended, ordered
+  std::string shown_ = "none";                ///< `name_`, for others
+  std::shared_ptr<policy> alive_;             ///< `policy_`, for others
   std::uint64_t random_;
   std::unordered_map<std::uint64_t, carried> histories_; ///< by id's bits; never gone through in its order
   std::unordered_map<std::uint64_t, int> wants_;         ///< workers

@@ -249,12 +249,12 @@ std::vector<double> balancer::running() const {
 }
 
 std::size_t balancer::ready() const noexcept {
-  if (in_round_.load(std::memory_order_relaxed)) return objects_.size();
+  if (in_round_.load(std::memory_order_relaxed)) return seen_objects().size();
   return static_cast<std::size_t>(std::max<std::int64_t>(0, ready_.load(std::memory_order_relaxed)));
 }
 
 std::vector<object_info> balancer::objects() const {
-  const std::vector<mobile::object_load> all = objects_.loads();
+  const std::vector<mobile::object_load> all = seen_objects();
   const bool round = in_round_.load(std::memory_order_relaxed);
   std::vector<object_info> list;
   list.reserve(all.size());
@@ -388,50 +388,6 @@ void balancer::departed(const carried& with, int to, std::uint32_t generation, b
             .call = [done = std::move(done), there] { done(there); },
             .generation = generation,
             .counted = true});
-}
-
-// Phases --------------------------------------------------------------------------------------------------------------
-
-// All that this phase had to do is done on all ranks.
-void balancer::begin_round() {
-  const std::vector<mobile::object_contact> talks = objects_.take_contacts();
-  const std::vector<mobile::object_load> here = objects_.loads();
-  if (recorder_) recorder_->phase_ends(talks);
-  happen({.is = event::kind::call,
-          .call =
-              [this, talks, here] {
-                contacts_.clear();
-                for (const mobile::object_contact& t : talks)
-                  contacts_.push_back({t.from, {t.to, objects_.last_known(t.to), t.bytes, t.messages}});
-                {
-                  const std::lock_guard hold(guard_);
-                  // Those that have gone, or left of their own accord, are forgotten.
-                  std::unordered_map<std::uint64_t, carried> kept;
-                  for (const mobile::object_load& o : here) {
-                    carried h;
-                    if (const auto at = histories_.find(o.id.bits); at != histories_.end()) h = at->second;
-                    h.id = o.id;
-                    h.moves = 0;
-                    h.past = {h.seconds, h.past[0], h.past[1]};
-                    h.past_device = {h.device, h.past_device[0], h.past_device[1]};
-                    h.seconds = h.device = 0;
-                    kept.emplace(o.id.bits, h);
-                  }
-                  histories_.swap(kept);
-                  phased_ = true;
-                  unmovable_.clear();
-                }
-                keeps_history_.store(true, std::memory_order_relaxed);
-                round_load_.store(-1, std::memory_order_relaxed);
-                in_round_.store(true, std::memory_order_relaxed);
-              },
-          .counted = true});
-  happen({.is = event::kind::trigger, .why = trigger::phase, .counted = true});
-}
-
-void balancer::end_round() {
-  in_round_.store(false, std::memory_order_relaxed);
-  round_load_.store(-1, std::memory_order_relaxed);
 }
 
 } // namespace tern::balance::detail

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <tern/base/log.hpp>
+#include <tern/mobile/directory.hpp>
 #include <tern/net/communicator.hpp>
 #include <tern/task/fiber.hpp>
 
@@ -44,7 +45,7 @@ void recorder::ran(mobile::object_id id, const mobile::type_record& type, const 
   if (known_.try_emplace(id.bits, part_.objects.size()).second) {
     auto number = std::find_if(types_.begin(), types_.end(), [&](const auto& t) { return t.first == &type; });
     if (number == types_.end()) number = types_.insert(types_.end(), {&type, part_.name(type.name)});
-    part_.objects.push_back({id, number->second, id.home(), bytes});
+    part_.objects.push_back({id, number->second, mobile::directory::of(node_).home_of(id), bytes});
   }
   recording::work& w = works_[id.bits];
   w.object = id;
@@ -131,9 +132,10 @@ void recorder::store(const std::string& path, const std::string& policy, const s
   std::vector<mobile::object_id> listed;
   for (const auto& o : whole.objects) listed.push_back(o.id);
   std::sort(listed.begin(), listed.end()); // one that has worked on several ranks is listed by each of them
+  const mobile::detail::home_table& homes = mobile::directory::of(node_).homes();
   for (const mobile::object_id id : there)
     if (!std::binary_search(listed.begin(), listed.end(), id))
-      whole.objects.push_back({id, whole.name("?"), id.home(), 0});
+      whole.objects.push_back({id, whole.name("?"), homes.rank_of(id), 0});
   const std::size_t objects = there.size(), phases_there = whole.phases();
   write_recording(std::move(whole), path);
   log_info("recorded " + std::to_string(objects) + (objects == 1 ? " object in " : " objects in ") +

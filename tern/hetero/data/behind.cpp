@@ -147,13 +147,22 @@ void coherence::bring_home_behind(task_record* t, std::uint8_t d, transfer_chain
 }
 
 void coherence::written_when_given(task_record* t) noexcept {
+  const bool across = (t->marks.load(std::memory_order_relaxed) & task_record::across) != 0;
   for (std::size_t i = 0; i < t->use_count; ++i) {
     const use& u = t->use_at(i);
-    if (!writes(u.how)) continue;
+    if (!writes(u.how) && !across) continue;
     object_state& o = *u.object;
     const std::lock_guard hold(o.lock);
+    if (across)
+      o.each(u.part, [t](fragment& f) {
+        for (transfer* x : f.coming)
+          x->passed = x->passed || std::any_of(x->tasks.begin(), x->tasks.end(),
+                                               [t](const transfer::waiter& w) { return w.task == t; });
+      });
+    if (!writes(u.how)) continue;
     instance& x = o.instances[u.instance];
     o.each(u.part, [&](fragment& f) {
+      f.coming.clear(); // all of it comes before the task, which overwrites it
       o.set_valid(f, x.exists ? bit(u.instance) : 0);
       f.lost = !x.exists;
     });

@@ -97,6 +97,19 @@ public:
   /// The task waits for these copies, and does not need them. Nothing is done where they could go
   /// straight.
   void bring_home_behind(task_record* t, std::uint8_t d, transfer_chain& behind) noexcept;
+  /// The same as `acquire_behind` for a task that is handed over to device `d`. `behind` gets the
+  /// copies to `d` that are to begin behind what the task follows, of which each holds one of the
+  /// task's `pending`. The task is to be launched behind these: it waits for nothing else but what
+  /// it follows, and copies home that these follow. By the worker of `d`.
+  acquired acquire_across(const handed_task& t, std::uint8_t d, transfer_chain& behind) noexcept;
+  /// What the copy was put behind has come to where it comes from. `x.again`: more than once. By
+  /// its worker.
+  bool source_is_over(transfer& x) noexcept;
+  /// The copy is made once more: so must be what was put behind it.
+  void made_again(transfer& x) noexcept;
+  /// Calls `f(transfer&)` for the copies home of what a task reads that device `d` has under way.
+  /// By its worker.
+  void each_way_home(task_record& t, std::uint8_t d, const std::function<void(transfer&)>& f);
   /// The task has been put into a stream of its device: what it writes is valid there, and nowhere
   /// else, for those that come after it. If it fails, nothing reads that before it is written anew.
   void written_when_given(task_record* t) noexcept;
@@ -199,6 +212,9 @@ private:
   /// not be under way any more. \pre the caller holds one of the task's `pending`.
   static void await(task_record* t, transfer* x, bool needs);
   static bool can_come_behind(const use& u);
+  bool can_come_across(const handed_task& t, use& u, std::uint8_t d);
+  void come_across(const handed_task& t, use& u, std::uint8_t d, transfer_chain& behind);
+  std::uint8_t source_across(const object_state& o, const fragment& f, std::uint8_t d) const noexcept;
   static bool can_come_home_behind(const use& u, std::uint8_t space, bool& any);
   bool holds_host_block(transfer& x) noexcept;
   bool holds_host_block(const task_record& t, const use& u) noexcept;

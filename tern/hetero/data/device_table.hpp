@@ -19,6 +19,7 @@
 
 namespace tern::hetero::detail {
 
+struct handed_task;
 struct object_state;
 struct task_record;
 struct transfer;
@@ -36,9 +37,15 @@ public:
   /// Placed here, or (then `acquired`) its transfers are over.
   virtual void arrive(task_record* t) noexcept = 0;
   virtual void arrive(transfer* x) noexcept = 0;
+  /// A task that its worker may put behind others that are on another device. \pre `takes_across`.
+  virtual void arrive(handed_task&& t) = 0;
+  /// Does it take tasks behind those of that one's device?
+  virtual bool takes_across(const device_queue& from) const noexcept = 0;
   virtual void free_later(memory_handle memory, std::size_t bytes) noexcept = 0;
   /// A task has been submitted that follows one which is in a stream here.
   virtual void look_for_successors() noexcept = 0;
+  /// What a task here follows on other devices has ended.
+  void look_again() noexcept { look_for_successors(); }
   /// An object has, or no longer has, an instance here. Under the object's lock.
   virtual void holds(object_state& o, std::size_t instance) = 0;
   virtual void held_no_more(object_state& o, std::size_t instance) noexcept = 0;

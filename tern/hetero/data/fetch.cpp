@@ -188,7 +188,8 @@ void coherence::bring_data(task_record* t, transfer_chain& begun) noexcept {
     try {
       if (writes(u.how))
         u.object->each(u.part, [&](fragment& f) {
-          for (transfer* x : f.coming) await(t, x, false);
+          for (transfer* x : f.coming)
+            if (!x->passed) await(t, x, false); // else the task that it was made for comes before this one
         });
       if (reads(u.how) && !fetch(t, *u.object, u, begun)) break;
     } catch (...) { // the host has no memory
@@ -249,13 +250,14 @@ void coherence::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
     return;
   }
   transfer_chain next;
-  bool last = false; // no other has the object
+  bool last = false;         // no other has the object
+  std::uint64_t waiting = 0; // devices: for this one, with a copy behind it
   std::unique_ptr<promise<void>> saved;
   {
     const std::lock_guard hold(o.lock);
     o.each(x->part, [&](fragment& f) {
-      std::erase(f.coming, x);
-      if (!failed && o.instances[x->to].exists) o.set_valid(f, f.valid | bit(x->to));
+      const bool awaited = std::erase(f.coming, x) > 0; // else it has been overwritten since
+      if (awaited && !failed && o.instances[x->to].exists) o.set_valid(f, f.valid | bit(x->to));
     });
     --o.instances[x->from].users;
     --o.instances[x->to].users;
@@ -272,6 +274,12 @@ void coherence::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
         next.push(y);
         if (o.paged) --o.paged->parked;
       }
+    for (transfer* y : x->behind) {
+      y->source = nullptr;
+      y->source_failed = failed;
+      waiting |= bit(y->device);
+    }
+    if (x->source) std::erase(x->source->behind, x);
     if (x->save && --o.saving == 0) saved = std::move(o.saved);
     o.update_on_host();
     if (o.orphan &&
@@ -286,6 +294,8 @@ void coherence::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
     else
       start(y);
   });
+  for (; waiting != 0; waiting &= waiting - 1)
+    devices_.queue(static_cast<std::size_t>(std::countr_zero(waiting)))->look_again();
   for (const transfer::waiter& w : x->tasks) {
     if (failed && w.needs) fail(w.task, failed);
     client_.release_dependency(w.task);

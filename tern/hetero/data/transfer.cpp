@@ -25,7 +25,11 @@ void transfer_pool::free(transfer* x) noexcept {
   x->tasks.clear();
   x->after.clear();
   x->follows.clear();
-  x->again = false;
+  x->again = x->passed = x->source_again = false;
+  x->others.clear();
+  x->behind.clear();
+  x->source = nullptr;
+  x->source_failed = nullptr;
   x->staged = {};
   x->object = nullptr;
   x->from = x->to = x->device = 0;

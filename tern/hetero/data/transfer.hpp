@@ -42,6 +42,19 @@ struct transfer {
   std::vector<task_record*> follows; ///< what it was put behind and has not ended: it is not over before
   bool again = false;                ///< one of those was launched once more: what was copied is not what it wrote
   ticket running = 0;
+  // Behind tasks of another device, by the worker (across.cpp).
+  struct followed {
+    task_record* task;      ///< with a reference
+    bool had_been_repeated; ///< when its end was made known, it had been launched a second time
+  };
+  std::vector<followed> others; ///< what it was put behind and has not been found completed: as `follows`
+  bool passed = false;          ///< the task that it was made for has been launched behind it
+  // Under the object's lock.
+  transfer* source = nullptr;       ///< has not ended, and brings to `from` what this one was put behind
+  std::vector<transfer*> behind;    ///< of which this one is the source
+  bool source_again = false;        ///< that one was made once more
+  std::exception_ptr source_failed; ///< that one has
+  bool is_behind() const noexcept { return !follows.empty() || !others.empty(); }
   // For the model of the link, from when it was begun.
   direction way = direction::to_device;
   bool both_ways = false; ///< a copy went the other way then
@@ -78,6 +91,21 @@ public:
 
 private:
   transfer *first_ = nullptr, *last_ = nullptr;
+};
+
+/// A task whose predecessors that have not ended are all in streams of one device, for the worker
+/// of another one, which is to put it there behind these. It has one of the task's `pending`, so
+/// that nothing makes the task ready meanwhile, and gives it back (device/worker/across.cpp).
+struct handed_task {
+  task_record* task = nullptr;
+  std::vector<transfer::followed> after; ///< each with a reference
+  std::vector<event_ref> events;         ///< their ends
+  /// A copy to the host that is under way, of something that the task reads.
+  struct way_home {
+    transfer* copy; ///< only to be compared: it may be over
+    event_ref end;
+  };
+  std::vector<way_home> home;
 };
 
 /// Transfers are used again: in steady state nothing is allocated for them. Any thread.

@@ -55,6 +55,19 @@ struct predecessor_failed final : std::exception {
   const char* what() const noexcept override { return "an operation before it on the device failed"; }
 };
 
+/// The end of an operation of one device, as others know it that are to wait for it
+/// (`device::event`). May be dropped by any thread.
+class device_event {
+public:
+  virtual ~device_event() = default;
+  device_event(const device_event&) = delete;
+  device_event& operator=(const device_event&) = delete;
+
+protected:
+  device_event() = default;
+};
+using event_ref = std::shared_ptr<device_event>;
+
 class device;
 
 /// The grid, in smaller groups if the runtime chooses their size, and the device or the kernel does
@@ -94,6 +107,11 @@ struct copy_request {
   std::size_t from_offset = 0, from_pitch = 0, from_slice = 0;
   std::size_t row_bytes = 0, rows = 1, slices = 1;
   const detail::device* source = nullptr; ///< between: the device that `from` belongs to
+  /// As of a launch. It need not fail with what it comes after; if it is not done, then `done` says
+  /// so.
+  std::span<const ticket> after;
+  /// As of a launch, and if that is not done, this copy is not done either.
+  std::span<const event_ref> after_others;
 };
 
 /// The same copy with as few rows and slices as can be: those that lie one after the other are one.
@@ -141,6 +159,10 @@ struct launch_request {
   /// over. If one of them fails or is not done, this one is not done either, and `device::done`
   /// throws predecessor_failed. Empty unless the device `launches_behind`.
   std::span<const ticket> after;
+  /// The same for operations of other devices, all of which this one `waits_for`. Those that never
+  /// throw predecessor_failed are lost with what fails on them: what comes after that may be done
+  /// then.
+  std::span<const event_ref> after_others;
 };
 
 /// The launches of a sequence of tasks, in the order of submission.
@@ -203,6 +225,8 @@ public:
   /// are not behind them then. Below 0: there is none, and such copies are begun when the launches
   /// are over.
   virtual int waiting_stream() const noexcept { return -1; }
+  /// The same for copies to it that come after operations of other devices.
+  virtual int waiting_stream_in() const noexcept { return -1; }
   virtual ticket copy(int stream, const copy_request& what) = 0;
   /// What `launch` would do first, if need be: compiles the kernel. For a trace, to tell the one
   /// from the other.
@@ -221,6 +245,9 @@ public:
   /// fails or is not done, what comes after it may be done all the same, or not: then `done` throws
   /// predecessor_failed.
   virtual void order(int stream, ticket t) = 0;
+  /// The end of `t`, an operation of this device that is under way, for devices that wait for this
+  /// one. What comes after it there may begin later than needed. \return null: it is over.
+  virtual event_ref event(ticket) { return nullptr; }
   /// The end of what the stream has so far is asked for by itself: whatever comes behind it there
   /// should not delay the answer. A hint.
   virtual void mark(int) {}
@@ -271,6 +298,9 @@ public:
   /// What its owner's stack should have; 0: the usual.
   virtual std::size_t stack_needed() const noexcept { return 0; }
 
+  /// Can its operations come after those of that device (`after_others`), by the devices' own
+  /// doing? Any thread.
+  virtual bool waits_for(const device&) const noexcept { return false; }
   /// Can it copy straight from that device's memory to its own? Any thread.
   virtual bool reaches(const device&) const noexcept { return false; }
   /// That, and at least as fast as a copy between that device and the host? Any thread.

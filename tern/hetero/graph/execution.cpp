@@ -23,8 +23,11 @@ task_execution::task_execution(record_pool& records, outstanding_tasks& outstand
       copies_(copies), devices_(devices), placement_(placement), group_(nullptr, std::source_location::current()) {}
 
 task_record* task_execution::make_ready(task_record* t, bool may_run_here) noexcept {
-  if (t->flags & task_record::given) return nullptr; // its device has it, and knows
-  if (t->flags & task_record::acquired) {            // the last transfer has ended
+  if (t->flags & task_record::given) { // its device has it, and knows
+    if (t->marks.load(std::memory_order_relaxed) & task_record::across) devices_.queue(t->device)->look_again();
+    return nullptr;
+  }
+  if (t->flags & task_record::acquired) { // the last transfer has ended
     if (device_queue* const d = devices_.queue(t->device)) {
       d->arrive(t);
       return nullptr;

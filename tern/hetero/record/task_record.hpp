@@ -139,8 +139,19 @@ struct alignas(64) task_record : tern::detail::tasklet {
   /// `failed`: one thread has taken it upon itself to write the reason; `failure_set`: it has;
   /// `failure_seen`: the program learns of it by other means than wait_all; `inherited`: because
   /// another task failed. `keyed`: it has a key; `sized`: and a number of its size
-  /// class, in its first use_block. Both are set before it is submitted.
-  enum mark : std::uint8_t { failed = 1, failure_set = 2, failure_seen = 4, inherited = 8, keyed = 16, sized = 32 };
+  /// class, in its first use_block. Both are set before it is submitted. `across`: it may be behind
+  /// tasks of another device; `repeated`: it has been launched a second time, as what was before it
+  /// on its device failed.
+  enum mark : std::uint8_t {
+    failed = 1,
+    failure_set = 2,
+    failure_seen = 4,
+    inherited = 8,
+    keyed = 16,
+    sized = 32,
+    across = 64,
+    repeated = 128
+  };
 
   static constexpr std::int32_t not_submitted = 1 << 30;
   std::atomic<std::int32_t> pending{not_submitted}, references{1};

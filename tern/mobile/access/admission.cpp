@@ -101,7 +101,7 @@ inline bool admission::finish_at_once(entry& e, bool exclusive) noexcept {
 
 void* invocation_series::admit_anew(const address& to, const net::wire_header& header) {
   end();
-  check_address(to, admission_.node_.size());
+  check_address(to, admission_.node_.size(), admission_.objects_.homes().count());
   if (admission_.debug_ == debugging::none && admission_.takes_series(header))
     object_ = admission_.admit_at_once(what_, header, to, source_, of_);
   if (!object_) of_ = nullptr;
@@ -135,7 +135,7 @@ std::unique_ptr<invocation> kept(const invocable& what, int source, const net::w
 // \return whether its load was watched.
 bool admission::run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
                     const net::wire_header& header, net::payload& message, bool deferred) {
-  const running_invocation frame(*this, e, what.what);
+  const running_invocation frame(*this, e, what.what, to.origin());
   if (trace::built && (header.flags & net::flag_traced) != 0) [[unlikely]]
     trace_object(e.id, *e.type);
   if (!objects_.watches()) [[likely]] {
@@ -157,7 +157,7 @@ bool admission::run(net::node& here, const invocable& what, entry& e, void* obje
 void admission::arrive(net::node& here, const invocable& what, int source, const net::wire_header& header,
                        net::payload& message, bool runs_here) {
   const address to = read_address(message.bytes);
-  check_address(to, here.size());
+  check_address(to, here.size(), objects_.homes().count());
   entry* e = nullptr;
   const bool at_once = what.run ? debug_ != debugging::reserialize && !always_begins_later(what, header)
                                 : runs_here && what.what == action::destroy;
@@ -199,6 +199,7 @@ void admission::enqueue(entry& e, std::unique_ptr<invocation> one, deferred_acti
 void admission::accept(entry& e, std::unique_ptr<invocation> one, deferred_actions& then) {
   if (e.starting || !e.waiting.empty() || !e.admits(one->what->what) || begins_later(e, *one->what, one->header))
     return enqueue(e, std::move(one), then);
+  if (one->claims()) return grant(e, std::move(one), then);
   e.admit(*one);
   e.starting = true;
   then.start.push(std::move(one));
@@ -218,6 +219,13 @@ void admission::admit_waiting(entry& e, deferred_actions& then) {
       e.admit(static_cast<action>(w->data));
       then.wake.push(*w);
     }
+  if (e.travel && e.unfinished == 0) then.done.append(std::move(e.travel->settling));
+  if (e.travel && e.travel->carry) {
+    if (!e.confirmed) return;
+    e.at = entry::place::leaving;
+    then.request = std::move(e.travel->carry);
+    return;
+  }
   if (e.may_leave()) {
     if (e.running()) return;
     e.at = entry::place::leaving;
@@ -227,6 +235,10 @@ void admission::admit_waiting(entry& e, deferred_actions& then) {
   while (!e.waiting.empty() && e.admits(e.waiting.front().what->what)) {
     if (begins_later(e, *e.waiting.front().what, e.waiting.front().header)) return offer(e, then);
     auto one = e.waiting.pop();
+    if (one->claims()) {
+      grant(e, std::move(one), then);
+      continue;
+    }
     e.admit(*one);
     then.start.push(std::move(one));
     e.starting = true;
@@ -274,9 +286,25 @@ void admission::release(entry& e, action how) {
       --e.sharing;
     else
       e.exclusive = false;
+    if (invocation* const end = e.waiting.first_end()) refuse_behind(e, *end, then);
     admit_waiting(e, then);
   }
   objects_.perform(then);
+}
+
+// The object's end waits now for one that has released its access. What is behind the end must not
+// wait for that: it may be a claim whose other objects that invocation needs.
+void admission::refuse_behind(entry& e, invocation& end, deferred_actions& then) noexcept {
+  invocation_list late = e.waiting.take_behind(&end);
+  while (!late.empty()) {
+    auto one = late.pop();
+    if (one->ends())
+      e.waiting.push(std::move(one));
+    else if (end.header.reply != 0) // as in `enqueue`
+      then.refusals.push(std::move(one));
+    else
+      e.waiting.insert(end.before, std::move(one));
+  }
 }
 
 void admission::regain(entry& e, action how) noexcept {

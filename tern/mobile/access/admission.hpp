@@ -7,7 +7,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 
+#include <tern/mobile/access/claimed_object.hpp>
 #include <tern/mobile/access/running_invocation.hpp>
 #include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/load/handler_costs.hpp>
@@ -53,6 +55,21 @@ public:
   /// must follow.
   held_access try_hold(object_id id, const type_record& wanted, action how);
   void end_hold(const held_access& h, action how) { finished(*h.of, how != action::share, true); }
+
+  // Claims (docs/design/claims.md). One counts as an invocation that runs until `end_claim`.
+  /// If the object is here and an invocation that came now could run: claims it.
+  bool try_claim(claimed_object& one);
+  /// Looks up one that was granted, and is here. \throws error(not_found) if it is of another
+  /// class.
+  void find_claimed(claimed_object& one);
+  /// Moves a claimed object, as `request` says. \throws error(invalid_data) if it is not here and
+  /// claimed.
+  void carry(std::unique_ptr<invocation> request);
+  void end_claim(object_id id, bool shared);
+  void end_claim(entry& e, bool shared);
+  /// Runs `body` with all, which are here, and found; in the order of their ids. Throws what it
+  /// throws.
+  void run_claimed(std::span<claimed_object> all, claimed_body& body);
 
   // Under the shard's lock; what follows from it is added to `then`.
   /// An invocation, or the object's end, in the order in which it is to run.
@@ -109,6 +126,11 @@ private:
   bool is_expected_long(const entry& e, const net::wire_header& header) const noexcept;
   void enqueue(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
   void offer(entry& e, deferred_actions& then) noexcept;
+  static void refuse_behind(entry& e, invocation& end, deferred_actions& then) noexcept;
+  claim_grant claim(entry& e, action how) noexcept;
+  void grant(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
+  void call_claimed(const claimed_object& main, std::span<void* const> objects, claimed_body& body,
+                    const running_invocation& frame);
   bool run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
            const net::wire_header& header, net::payload& message, bool deferred);
   void run_watched(net::node& here, const invocable& what, entry& e, void* object, const address& to,
@@ -121,6 +143,7 @@ private:
                      std::unique_lock<tern::detail::owner_lock> hold);
   void debug_move(entry& e);
   bool reserialize(entry& e, const invocation& one);
+  static void reserialize(entry& e);
 
   rank_objects& objects_;
   net::node& node_;
@@ -155,11 +178,11 @@ public:
       return object_;
     frame_.reset();
     void* const object = admit({id, source_}, header);
-    if (object) frame_.emplace(admission_, *of_, what_.what);
+    if (object) frame_.emplace(admission_, *of_, what_.what, source_);
     return object;
   }
   /// Of the object that it runs on.
-  running_invocation frame() const noexcept { return {admission_, *of_, what_.what}; }
+  running_invocation frame(const address& to) const noexcept { return {admission_, *of_, what_.what, to.origin()}; }
   const type_record& type() const noexcept { return *of_->type; }
   /// Others may have the object.
   void end();

@@ -114,14 +114,19 @@ void admission::debug_move(entry& e) {
 bool admission::reserialize(entry& e, const invocation& one) {
   if (!e.type->pack) return true;
   try {
-    void* const fresh = e.type->unpack(e.type->pack(e.object));
-    e.type->destroy(std::exchange(e.object, fresh));
+    reserialize(e);
     return true;
   } catch (...) {
     node_.reply_error(one.to.origin(), one.header.reply, std::current_exception(),
                       "packing and unpacking object " + to_string(e.id) + " (" + e.type->name + ") in place");
     return false;
   }
+}
+
+void admission::reserialize(entry& e) {
+  if (!e.type->pack) return;
+  void* const fresh = e.type->unpack(e.type->pack(e.object));
+  e.type->destroy(std::exchange(e.object, fresh));
 }
 
 } // namespace tern::mobile::detail

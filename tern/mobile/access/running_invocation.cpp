@@ -18,11 +18,33 @@ std::uint64_t running_invocation::key_of(const tern::detail::work_frame& f) noex
   return static_cast<const running_invocation&>(f).id().bits;
 }
 
-void running_invocation::release() {
-  if (released_++ == 0) admission_.release(entry_, how_);
+int running_invocation::origin_of(const tern::detail::work_frame& f) noexcept {
+  return static_cast<const running_invocation&>(f).origin_;
 }
+
+namespace {
+
+action access_of(const claimed_object& c) noexcept { return c.with.shared ? action::share : action::exclude; }
+
+} // namespace
+
+bool running_invocation::has(object_id id, action what) const noexcept {
+  for (const claimed_object& c : static_cast<const together_frame*>(this)->all_)
+    if (c.id == id) return !c.with.shared || what != action::share;
+  return false;
+}
+
+void running_invocation::release() {
+  if (released_++ != 0) return;
+  if (!together_) return admission_.release(entry_, how_);
+  for (const claimed_object& c : static_cast<const together_frame*>(this)->all_)
+    admission_.release(*c.of, access_of(c));
+}
+// Of several objects in the order of claims: so these, too, wait for each other in no circle.
 void running_invocation::regain() noexcept {
-  if (--released_ == 0) admission_.regain(entry_, how_);
+  if (--released_ != 0) return;
+  if (!together_) return admission_.regain(entry_, how_);
+  for (const claimed_object& c : static_cast<const together_frame*>(this)->all_) admission_.regain(*c.of, access_of(c));
 }
 
 void running_invocation::expect_admission(object_id id, action what, const std::string& name,

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <source_location>
+#include <span>
 #include <string>
 
+#include <tern/mobile/access/claimed_object.hpp>
 #include <tern/mobile/entry/entry.hpp>
 #include <tern/task/fiber/causal_context.hpp>
 
@@ -15,10 +17,13 @@ namespace tern::mobile::detail {
 class admission;
 
 /// On the stack of the fiber that runs an invocation.
-class running_invocation final : public tern::detail::work_frame {
+class running_invocation : public tern::detail::work_frame {
+  static int origin_of(const tern::detail::work_frame& f) noexcept;
+
 public:
-  running_invocation(admission& a, entry& e, action how) noexcept
-      : work_frame(frames), admission_(a), entry_(e), how_(how) {}
+  /// \param origin the rank that has sent it.
+  running_invocation(admission& a, entry& e, action how, int origin) noexcept
+      : work_frame(frames), admission_(a), entry_(e), how_(how), origin_(origin) {}
 
   object_id id() const noexcept { return entry_.id; }
   const type_record& type() const noexcept { return *entry_.type; }
@@ -26,8 +31,10 @@ public:
   bool is_released() const noexcept { return released_ != 0; }
   /// Does an invocation that does `what` to object `id` wait for the end of this one?
   bool is_before(object_id id, action what) const noexcept {
-    return entry_.id == id && (how_ != action::share || what != action::share);
+    return (entry_.id == id && (how_ != action::share || what != action::share)) || (together_ && has(id, what));
   }
+  /// Does it run on the object?
+  bool is_of(object_id id) const noexcept { return entry_.id == id || (together_ && has(id, action::exclude)); }
   /// Seconds that a device has worked for it.
   void charge_device(double seconds) noexcept { device_ += seconds; }
   double device() const noexcept { return device_; }
@@ -40,7 +47,7 @@ public:
     return static_cast<running_invocation*>(tern::detail::work_frame::here(frames));
   }
   /// A layer above may set their key to `key_of`: what an invocation submits belongs to its object.
-  inline static tern::detail::frame_kind frames;
+  inline static constinit tern::detail::frame_kind frames{.key = nullptr, .origin = &origin_of};
   static std::uint64_t key_of(const tern::detail::work_frame& f) noexcept;
   /// \throws error(invalid_state) outside an invocation, naming `what` was wanted.
   static running_invocation& required(const char* what);
@@ -55,12 +62,34 @@ public:
   /// \throws error(invalid_argument) if the object that it runs on is no `wanted`.
   void check_type(const type_record& wanted) const;
 
+protected:
+  /// Of a together_frame.
+  running_invocation(admission& a, entry& e, action how, int origin, bool together) noexcept
+      : work_frame(frames), admission_(a), entry_(e), how_(how), origin_(origin), together_(together) {}
+
 private:
+  bool has(object_id id, action what) const noexcept;
+
   admission& admission_;
   entry& entry_;
   const action how_;
+  const int origin_;
+  const bool together_ = false;
   int released_ = 0;
   double device_ = 0;
+};
+
+/// The same for a function over several objects. It is an invocation of the main one.
+class together_frame final : public running_invocation {
+public:
+  /// \param all claimed and here, in the order of their ids; outlive this. \param origin the rank
+  /// that has called it.
+  together_frame(admission& a, const claimed_object& main, std::span<const claimed_object> all, int origin) noexcept
+      : running_invocation(a, *main.of, main.with.shared ? action::share : action::exclude, origin, true), all_(all) {}
+
+private:
+  friend class running_invocation;
+  const std::span<const claimed_object> all_;
 };
 
 } // namespace tern::mobile::detail

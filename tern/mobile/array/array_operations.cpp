@@ -10,22 +10,35 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/language/type_name.hpp>
+#include <tern/net/call/remote_exception.hpp>
 #include <tern/net/node.hpp>
 #include <tern/task/fiber.hpp>
 
 namespace tern::mobile::detail {
 
+namespace {
+
+std::vector<std::int32_t> ranks_of(std::vector<std::int32_t> homes, const home_table& where) {
+  if (where.is_identity()) return homes;
+  for (std::int32_t& h : homes) h = where.rank_of(static_cast<int>(h));
+  std::sort(homes.begin(), homes.end());
+  homes.erase(std::unique(homes.begin(), homes.end()), homes.end());
+  return homes;
+}
+
+} // namespace
+
 array_operation next_operation(std::uint64_t array, const array_box& box) {
   const array_ref mine = array_table::here().need(array);
-  const auto homes = homes_of(box, mine->placed());
-  const int here = net::node::here().rank();
-  return {array, box, mine->next_route(here, homes)};
+  net::node& here = net::node::here();
+  const auto ranks = ranks_of(homes_of(box, mine->placed()), directory::of(here).homes());
+  return {array, box, mine->next_route(here.rank(), ranks)};
 }
 
 array_ref array_of(const array_operation& op) {
   array_ref array = array_table::here().need(op.array);
   op.box.check(array->layout());
-  op.route.check(array->layout().ranks());
+  op.route.check(net::node::here().size());
   static_cast<void>(array->placed());
   return array;
 }
@@ -145,9 +158,11 @@ void rethrow_of(const std::string& function, object_id id, const std::string& ty
 }
 
 void nothing_to_reduce(const array_layout& of) {
-  throw error(errc::not_found,
-              "a reduction over a section of " + of.title() + " (" + of.plan().type + ") found no element",
-              "insert elements first");
+  throw net::detail::error_within(
+      error(errc::not_found,
+            "a reduction over a section of " + of.title() + " (" + of.plan().type + ") found no element",
+            "insert elements first"),
+      std::string("tern::reduce over ") + (of.plan().name.empty() ? "" : "array ") + of.title());
 }
 
 // Making and ending ---------------------------------------------------------------------------------------------------
@@ -176,7 +191,8 @@ std::vector<std::uint64_t> reserve_everywhere(const array_plan& plan, const rank
 array_ref array_for_element(std::uint64_t array, std::int64_t linear) {
   array_ref mine = array_table::here().need(array);
   const array_layout& l = mine->placed();
-  if (linear < 0 || linear >= l.total() || l.place_of(linear).home != net::node::here().rank())
+  net::node& here = net::node::here();
+  if (linear < 0 || linear >= l.total() || directory::of(here).home_of(l.id_of(linear)) != here.rank())
     throw error(errc::invalid_data, "a message is about an element of " + l.title() + " that is not born here");
   return mine;
 }

@@ -131,8 +131,9 @@ template <auto F> void call_part(const array_operation& op, const shared_buffer<
     element_pace pace;
     array->for_each(op.box, [&](std::int64_t linear) {
       const object_id id = array->layout().id_of(linear);
-      mine.push_back(net::detail::post_call<result>(
-          here, id.home(), [&](std::uint64_t reply) { post_packed_invocation(here, id, message, reply); }));
+      mine.push_back(net::detail::post_call<result>(here, directory::of(here).home_of(id), [&](std::uint64_t reply) {
+        post_packed_invocation(here, id, message, reply);
+      }));
       pace.step();
     });
   });
@@ -165,7 +166,7 @@ template <auto G, class T, class R> bool ask_at_once(directory& all, object_id i
     const held_access& held;
     ~letting_go() { all.end_hold(held, action::share); }
   } const at_end{all, held};
-  const running_invocation frame(all.access(), *held.of, action::share);
+  const running_invocation frame(all.access(), *held.of, action::share, id.home());
   try {
     result = std::invoke(G, *static_cast<const T*>(held.object));
   } catch (...) {
@@ -188,7 +189,8 @@ partial_values<typename member_signature<decltype(G)>::result> reduce_part(const
     below.push_back(tern::call<&reduce_part<G, T, Op>>(child, op.along(std::move(part))));
   });
   partial_values<result> all;
-  all.cover(array->layout(), here.rank());
+  for (const int home : array->homes()) all.cover(array->layout(), home);
+  if (array->has_all_homes()) all.covered.assign({{0, array->layout().total()}});
   all.values.reserve(std::min(static_cast<std::size_t>(op.box.count()), array->size()));
   std::vector<std::pair<std::size_t, future<result>>> later;
   std::exception_ptr first;

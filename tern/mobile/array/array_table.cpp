@@ -26,8 +26,17 @@ error no_array(std::uint64_t id) {
 
 // One array ----------------------------------------------------------------------------------------------------------
 
-array_record::array_record(array_plan plan, int rank, int ranks)
-    : layout_(std::move(plan), ranks), present_(layout_, rank) {}
+array_record::array_record(array_plan plan, int rank, int ranks) : layout_(std::move(plan), ranks) {
+  present_.emplace_back(rank, present_elements(layout_, rank));
+}
+
+array_record::array_record(array_plan plan, const std::vector<std::uint64_t>& firsts,
+                           std::vector<std::pair<int, present_elements>> present)
+    : layout_(std::move(plan), static_cast<int>(firsts.size())), present_(std::move(present)) {
+  std::sort(present_.begin(), present_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  place_at(firsts);
+  queue_.open();
+}
 
 void array_record::place_at(const std::vector<std::uint64_t>& firsts) {
   layout_.place_at(firsts);
@@ -37,44 +46,81 @@ void array_record::place_at(const std::vector<std::uint64_t>& firsts) {
 
 void array_record::wait_until_placed() const { placing_.wait(); }
 
-array_route array_record::next_route(int here, std::span<const std::int32_t> homes) {
+array_route array_record::next_route(int here, std::span<const std::int32_t> ranks) {
   std::vector<rank_run> runs;
   // From this rank on, so that it comes first if it is one of them.
-  const auto cut = static_cast<std::size_t>(std::lower_bound(homes.begin(), homes.end(), here) - homes.begin());
+  const auto cut = static_cast<std::size_t>(std::lower_bound(ranks.begin(), ranks.end(), here) - ranks.begin());
   const std::lock_guard hold(sending_);
-  sent_.resize(static_cast<std::size_t>(layout_.ranks()));
-  for (std::size_t i = 0; i < homes.size(); ++i) {
-    const std::int32_t home = homes[(i + cut) % homes.size()];
-    const std::uint64_t number = sent_[static_cast<std::size_t>(home)]++;
-    if (!runs.empty() && runs.back().first + runs.back().count == home && runs.back().number == number)
+  if (const auto most = static_cast<std::size_t>(ranks.back()) + 1; sent_.size() < most) sent_.resize(most);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::int32_t rank = ranks[(i + cut) % ranks.size()];
+    const std::uint64_t number = sent_[static_cast<std::size_t>(rank)]++;
+    if (!runs.empty() && runs.back().first + runs.back().count == rank && runs.back().number == number)
       ++runs.back().count;
     else
-      runs.push_back({home, 1, number});
+      runs.push_back({rank, 1, number});
   }
   return {here, std::move(runs)};
 }
 
+// Mostly there is one.
+const present_elements* array_record::home_of(std::int64_t linear) const {
+  if (present_.size() == 1) return &present_.front().second;
+  const int home = layout_.place_of(linear).home;
+  for (const auto& [h, elements] : present_)
+    if (h == home) return &elements;
+  return nullptr;
+}
+present_elements* array_record::home_of(std::int64_t linear) {
+  return const_cast<present_elements*>(std::as_const(*this).home_of(linear));
+}
+
+std::vector<int> array_record::homes() const {
+  std::vector<int> all;
+  for (const auto& one : present_) all.push_back(one.first);
+  return all;
+}
+
+present_elements array_record::present(int home) const {
+  const std::lock_guard hold(lock_);
+  for (const auto& [h, elements] : present_)
+    if (h == home) return elements;
+  throw error(errc::invalid_state, "rank has no elements of home " + std::to_string(home));
+}
+
 std::size_t array_record::size() const {
   const std::lock_guard hold(lock_);
-  return present_.size();
+  std::size_t n = 0;
+  for (const auto& one : present_) n += one.second.size();
+  return n;
 }
 
 bool array_record::contains(std::int64_t linear) const {
   const std::lock_guard hold(lock_);
-  return present_.contains(linear);
+  const present_elements* const at = home_of(linear);
+  return at && at->contains(linear);
 }
 
 std::size_t array_record::list(std::int64_t from, std::span<std::int64_t> room) const {
   const std::lock_guard hold(lock_);
-  return present_.list(from, room);
+  if (present_.size() == 1) return present_.front().second.list(from, room);
+  std::vector<std::int64_t> all(present_.size() * room.size());
+  std::size_t n = 0;
+  for (const auto& one : present_) n += one.second.list(from, std::span(all).subspan(n, room.size()));
+  all.resize(n);
+  std::sort(all.begin(), all.end());
+  n = std::min(n, room.size());
+  std::copy_n(all.begin(), n, room.begin());
+  return n;
 }
 
 void array_record::reserve(std::int64_t linear) {
   bool there = false;
   {
     const std::lock_guard hold(lock_);
-    if (!present_.was_used(linear)) return present_.reserve(linear);
-    there = present_.contains(linear);
+    present_elements* const at = home_of(linear);
+    if (at && !at->was_used(linear)) return at->reserve(linear);
+    there = at && at->contains(linear);
   }
   throw error(errc::already_exists,
               layout_.describe(linear) + (there ? " exists already" : " existed, or is being made by another caller"),
@@ -83,18 +129,18 @@ void array_record::reserve(std::int64_t linear) {
 
 void array_record::give_back(std::int64_t linear) noexcept {
   const std::lock_guard hold(lock_);
-  present_.give_back(linear);
+  if (present_elements* const at = home_of(linear)) at->give_back(linear);
 }
 
 void array_record::insert(std::int64_t linear) {
   const std::lock_guard hold(lock_);
-  present_.insert(linear);
+  if (present_elements* const at = home_of(linear)) at->insert(linear);
 }
 
 void array_record::erase(std::int64_t linear) {
   {
     const std::lock_guard hold(lock_);
-    if (present_.erase(linear)) return;
+    if (present_elements* const at = home_of(linear); at && at->erase(linear)) return;
   }
   throw error(errc::not_found, layout_.describe(linear) + " does not exist: it was never inserted, or has been erased");
 }

@@ -29,8 +29,13 @@ namespace tern::mobile::detail {
 /// Thread-safe.
 class array_record {
 public:
-  /// \throws as array_layout, present_elements.
+  /// A new one of a job of so many ranks, as rank `rank` sees it. \throws as array_layout,
+  /// present_elements.
   array_record(array_plan plan, int rank, int ranks);
+  /// One that was made in another job. \param firsts its first ids, by the ranks of that job.
+  /// \param present those of its elements whose homes are here, by home.
+  array_record(array_plan plan, const std::vector<std::uint64_t>& firsts,
+               std::vector<std::pair<int, present_elements>> present);
 
   const array_layout& layout() const noexcept { return layout_; }
   /// Can ids be computed? Waits until they can.
@@ -43,11 +48,11 @@ public:
   /// Once.
   void place_at(const std::vector<std::uint64_t>& firsts);
 
-  /// Numbers the next operation that this rank sends, for each of the homes, which ascend.
-  array_route next_route(int here, std::span<const std::int32_t> homes);
+  /// Numbers the next operation that this rank sends, for each of the ranks, which ascend.
+  array_route next_route(int here, std::span<const std::int32_t> ranks);
   operation_queue& queue() noexcept { return queue_; }
 
-  // Elements that were born here
+  // Elements whose home is here
   std::size_t size() const;
   bool contains(std::int64_t linear) const;
   /// \throws error(already_exists) if the index has, or had, an element.
@@ -56,6 +61,11 @@ public:
   void insert(std::int64_t linear);
   /// \throws error(not_found) if there is no such element.
   void erase(std::int64_t linear);
+  /// The homes of elements that are here, ascending.
+  std::vector<int> homes() const;
+  bool has_all_homes() const noexcept { return present_.size() == static_cast<std::size_t>(layout_.ranks()); }
+  /// Which of those with that home there are. \pre it is one of `homes`
+  present_elements present(int home) const;
   /// Calls `f(linear index)` for each of them in the box, in order. Others may come and go
   /// meanwhile.
   template <class F> void for_each(const array_box& box, F&& f) const {
@@ -77,18 +87,36 @@ public:
 
 private:
   void wait_until_placed() const;
+  present_elements* home_of(std::int64_t linear);
+  const present_elements* home_of(std::int64_t linear) const;
   std::size_t list(std::int64_t from, std::span<std::int64_t> room) const;
 
   array_layout layout_;
   std::atomic<bool> is_placed_{false};
   mutable latch placing_{1};
   operation_queue queue_;
-  mutable tern::detail::spin_lock lock_; // a few instructions at a time
-  present_elements present_;
-  mutex sending_;                   // of what follows
-  std::vector<std::uint64_t> sent_; // operations, by home; none before the first
+  mutable tern::detail::spin_lock lock_;                  // a few instructions at a time
+  std::vector<std::pair<int, present_elements>> present_; // by home, ascending
+  mutex sending_;                                         // of what follows
+  std::vector<std::uint64_t> sent_;                       // operations, by rank; none before the first
 };
 using array_ref = std::shared_ptr<array_record>;
+
+/// What a rank's file of a checkpoint says of an array.
+struct saved_array {
+  std::uint64_t id = 0;
+  std::int32_t dimensions = 1;
+  std::array<std::int64_t, 3> size{1, 1, 1};
+  bool sparse = false;
+  std::uint8_t mapping = 0; ///< an array_mapping::kind
+  std::uint32_t own = 0;    ///< the number of the program's own mapping
+  std::string name, type;
+  std::vector<std::uint64_t> firsts; ///< its first numbers, by the ranks of the job that made it
+  std::vector<std::pair<std::int32_t, present_elements::saved>> present; ///< by home
+  template <class A> void serialize(A& ar) {
+    ar(id, dimensions, size, sparse, mapping, own, name, type, firsts, present);
+  }
+};
 
 /// The arrays of one rank. Thread-safe.
 class array_table final : net::reported_part {
@@ -109,6 +137,15 @@ public:
   array_ref need(std::uint64_t id);
   void remove(std::uint64_t id) noexcept;
 
+  // For checkpoints, when nothing is under way
+  /// All that are known here. \param made how many ids this rank has given.
+  std::vector<saved_array> save(std::uint64_t& made) const;
+  /// One of an earlier job. \param all what the files of all its ranks say of it. \throws
+  /// error(invalid_data).
+  void restore(const std::vector<saved_array>& all);
+  /// Ids go on from there.
+  void go_on_from(std::uint64_t made) noexcept;
+
   /// Of an element, its array and its linear index there. Any rank.
   std::optional<std::pair<array_ref, std::int64_t>> element_of(object_id id);
 
@@ -119,7 +156,7 @@ private:
   template <class Lock> std::optional<std::pair<array_ref, std::int64_t>> look_for(object_id id, const Lock& held);
 
   net::node& node_;
-  tern::detail::spin_lock lock_; // reports look, too
+  mutable tern::detail::spin_lock lock_; // reports look, too
   std::uint64_t made_ = 0;
   std::map<std::uint64_t, array_ref> arrays_;
   std::map<std::uint64_t, array_record*> by_first_; // first number here

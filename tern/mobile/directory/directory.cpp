@@ -45,10 +45,10 @@ const option<std::string> debug_option{
 
 directory::directory()
     : node_(net::node::here()), objects_(node_, *this), loads_(objects_),
-      admission_(objects_, loads_, costs_, debugging_of(node_.opts())),
-      router_(objects_, loads_, admission_, static_cast<std::size_t>(node_.opts()[known_option])),
+      admission_(objects_, loads_, costs_, debugging_of(node_.opts())), events_(objects_, admission_),
+      router_(objects_, loads_, admission_, events_, static_cast<std::size_t>(node_.opts()[known_option])),
       pager_(std::make_unique<detail::pager>(objects_, loads_, admission_, router_)),
-      migration_(std::make_unique<detail::migration>(objects_, loads_, admission_, router_, *pager_)),
+      migration_(std::make_unique<detail::migration>(objects_, loads_, admission_, events_, router_, *pager_)),
       has_mailboxes_(router_.mail().in_use()) {
   const debugging debug = debugging_of(node_.opts());
   if (debug == debugging::rotate || debug == debugging::random) objects_.attend(detail::rank_objects::to_debug_moves);
@@ -64,6 +64,10 @@ directory::~directory() {
 
 directory& directory::here() { return of(net::node::here()); }
 directory& directory::of(net::node& here) { return the_directory.of(here); }
+int directory::home_of_here(object_id id) noexcept {
+  directory* const here = current();
+  return here ? here->home_of(id) : id.home();
+}
 directory* directory::current() noexcept {
   net::node* const n = net::node::current();
   return n && !n->is_over() ? &of(*n) : nullptr;
@@ -158,9 +162,16 @@ void directory::perform(detail::deferred_actions& then) {
     objects_.balancer()->ready(id, then.ready_load, then.ready_level, then.ready_again);
   if (const object_id id = std::exchange(then.changed, {}))
     if (auto* const b = objects_.balancer()) b->changed(id);
-  for (const object_id id : then.opens) detail::post_open(here, id);
+  for (const object_id id : then.opens) detail::post_open(here, objects_.home_of(id), id);
   for (const auto& [where, to] : then.closes) detail::post_close(here, where, to);
   for (const auto& [rank, n] : then.notes) detail::post_note(here, rank, n);
+  for (auto& [one, with] : then.grants) {
+    const tern::detail::causal_scope in(one->on.get());
+    net::detail::post_answer(here, one->to.origin(), one->header.reply, with);
+    one->on.reset();
+    here.message_done(one->header);
+  }
+  then.grants.clear();
   while (!then.done.empty()) {
     const auto one = then.done.pop();
     if (one->header.reply) {
@@ -171,6 +182,7 @@ void directory::perform(detail::deferred_actions& then) {
     here.message_done(one->header);
   }
   while (!then.refusals.empty()) router_.refuse_late(then.refusals.pop());
+  if (const auto events = std::exchange(then.events, nullptr)) events_.perform(*events);
   if (then.request) {
     auto* const e = then.of;
     const net::wire_header header = then.request->header;
@@ -203,7 +215,7 @@ void directory::perform(detail::deferred_actions& then) {
         admission_.admit_waiting(e, more);
     }
     then = std::move(more);
-    if (then.request || !then.wake.empty() || then.ready) return perform(then);
+    if (then.request || !then.wake.empty() || then.ready || !then.grants.empty()) return perform(then);
   }
 }
 
@@ -225,6 +237,7 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
   std::vector<int> knows;
   std::optional<tern::detail::stored> copy;
   bool was_ready = false;
+  detail::deferred_actions then;
   {
     detail::shard& s = objects_.shard_of(id);
     const std::lock_guard hold(s.lock);
@@ -236,6 +249,7 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
     ++s.of(*e.type).destroyed;
     copy = objects_.discount(e);
     late = std::move(e.waiting);
+    events_.drop(e, then);
     if (e.one_stream) knows.push_back(e.where);
     if (e.travel) {
       travel_state& t = *e.travel;
@@ -255,14 +269,15 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
   pager_->forget(copy);
   for (const int rank : knows)
     if (rank != objects_.rank()) detail::post_note(here, rank, {id, directory_note::kind::gone, objects_.rank(), 0, 0});
-  if (id.home() != objects_.rank())
-    detail::post_note(here, id.home(), {id, directory_note::kind::gone, objects_.rank(), 0, 0});
+  if (const int home = objects_.home_of(id); home != objects_.rank())
+    detail::post_note(here, home, {id, directory_note::kind::gone, objects_.rank(), 0, 0});
   while (!late.empty()) {
     auto one = late.pop();
     const tern::detail::held_context on = std::move(one->on);
     const tern::detail::causal_scope in(on.get());
     router_.refuse(*one);
   }
+  objects_.perform(then);
   if (reply) net::detail::post_answer(here, origin, reply);
 }
 
@@ -301,8 +316,8 @@ std::vector<object_load> directory::loads() const {
       const entry* const e = s.entries.at(i);
       if (!e || !e->is_present()) continue;
       const extra_state& x = e->known();
-      all.push_back({e->id, &e->type->name, x.load, e->pending(), x.seconds, e->type->pack && e->pins == 0,
-                     e->could_leave(), x.device});
+      all.push_back({e->id, &e->type->name, x.load, e->pending(), x.seconds,
+                     e->type->pack && e->pins == 0 && e->claims == 0, e->could_leave(), x.device});
     }
   }
   return all;

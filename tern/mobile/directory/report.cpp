@@ -22,7 +22,7 @@ std::string first_of(const invocation_list& list, const char* who) {
 }
 
 // Empty if it is not waited for.
-std::string describe(const entry& e, net::node& here, detail::object_labels& labels) {
+std::string describe(const entry& e, net::node& here, const detail::home_table& homes, detail::object_labels& labels) {
   std::string text;
   switch (e.at) {
   case entry::place::gone:
@@ -44,8 +44,15 @@ std::string describe(const entry& e, net::node& here, detail::object_labels& lab
   case entry::place::here:
     break;
   }
-  if (e.exclusive) text += ", an exclusive invocation runs";
-  if (e.sharing > 0) text += ", " + times(e.sharing, "shared invocation runs", "shared invocations run");
+  const std::uint32_t running = e.sharing + e.exclusive;
+  const bool released = e.claims > running; // by a function over several objects
+  if (e.claims > 0)
+    text += e.exclusive && !released
+                ? ", claimed for a function over several objects"
+                : ", claimed for " + times(e.claims, "function", "functions") + " over several objects";
+  if (e.exclusive && e.claims == 0) text += ", an exclusive invocation runs";
+  if (!released && e.sharing > e.claims)
+    text += ", " + times(e.sharing - e.claims, "shared invocation runs", "shared invocations run");
   if (e.unfinished > 0)
     text += ", " + times(e.unfinished, "invocation has", "invocations have") + " released the access";
   if (!e.waiting.empty()) text += first_of(e.waiting, "");
@@ -54,7 +61,7 @@ std::string describe(const entry& e, net::node& here, detail::object_labels& lab
     const travel_state& t = *e.travel;
     if (!t.moves.empty())
       text += ", " + times(t.moves.size(), "migration waits", "migrations wait") +
-              (e.confirmed ? "" : " until rank " + std::to_string(e.id.home()) + " knows that it is here");
+              (e.confirmed ? "" : " until rank " + std::to_string(homes.rank_of(e.id)) + " knows that it is here");
     if (!t.held.empty()) text += first_of(t.held, " until it is here");
     if (!t.early.empty()) {
       const invocation& one = *t.early.begin()->second;
@@ -76,11 +83,24 @@ std::string describe(const entry& e, net::node& here, detail::object_labels& lab
          "\n";
 }
 
+// What its events wait for.
+void describe_events(const entry& e, std::string& text, std::size_t& waiting, std::size_t& untouched) {
+  if (!e.extras || !e.extras->events || !e.type) return;
+  for (const auto& one : e.extras->events->all()) {
+    const std::string missing = detail::describe_missing(*one);
+    if (missing.empty()) {
+      untouched += !one->spent;
+    } else if (++waiting <= listed) {
+      text += "    " + detail::describe_event(one->number, detail::event_signals::called(e)) + " " + missing + "\n";
+    }
+  }
+}
+
 } // namespace
 
 std::string directory::describe() {
-  std::string text;
-  std::size_t busy = 0, all = 0;
+  std::string text, events;
+  std::size_t busy = 0, all = 0, waiting = 0, untouched = 0;
   for (const detail::shard& s : objects_.shards()) {
     tern::detail::owner_lock::visitor lock(s.lock);
     const auto hold = net::try_for_a_while(lock);
@@ -90,12 +110,20 @@ std::string directory::describe() {
       const entry* const e = table.at(i);
       if (!e) continue;
       all += e->is_present();
-      const std::string line = mobile::describe(*e, node_, objects_.labels());
+      const std::string line = mobile::describe(*e, node_, objects_.homes(), objects_.labels());
       if (!line.empty() && ++busy <= listed) text += line;
+      describe_events(*e, events, waiting, untouched);
     }
   }
-  if (busy == 0) return {};
-  return "  " + times(all, "mobile object", "mobile objects") + ", of which " + std::to_string(busy) +
+  if (waiting > 0)
+    events = "  " + times(waiting, "event", "events") + " of mobile objects " +
+             (waiting == 1 ? "waits:\n" : "wait:\n") + events +
+             (waiting > listed ? "    and " + std::to_string(waiting - listed) + " more\n" : "");
+  if (untouched > 0)
+    events += "  " + times(untouched, "event", "events") + " of mobile objects " + (untouched == 1 ? "has" : "have") +
+              " had no signal\n";
+  if (busy == 0) return events;
+  return events + "  " + times(all, "mobile object", "mobile objects") + ", of which " + std::to_string(busy) +
          (busy == 1 ? " is waited for:\n" : " are waited for:\n") + text +
          (busy > listed ? "    and " + std::to_string(busy - listed) + " more\n" : "");
 }

@@ -4,13 +4,46 @@
 /// What is decided under a shard's lock and done without it. Internal.
 
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <tern/mobile/entry/entry.hpp>
 
 namespace tern::mobile::detail {
+
+/// What follows from events and signals (access/event_signals.hpp).
+struct event_actions {
+  struct answer {
+    int to;
+    std::uint64_t reply;
+    std::uint32_t number; ///< 0: that it is done
+    tern::detail::held_context on;
+  };
+  struct failure {
+    int to;
+    std::uint64_t reply;
+    std::exception_ptr why;
+    std::string name;
+  };
+  std::vector<answer> answers;
+  std::vector<failure> failures;
+  std::vector<tern::detail::held_context> released; ///< of signals that count no longer
+  unsigned done = 0;                                ///< messages
+};
+
+/// What the claimer of an object is told.
+struct claim_grant {
+  /// Why the object cannot move.
+  enum class bond : std::uint8_t { none, pinned, of_class };
+  std::int32_t rank = -1; ///< where it is
+  bond bound = bond::none;
+  std::uint8_t shared = 0;     ///< others may have it too
+  std::uint8_t unfinished = 0; ///< an invocation has released its access
+  std::uint8_t unused = 0;
+};
 
 /// A list of things to do. It is filled under the lock of one shard; `directory_services::perform`
 /// does them in order when the lock has been released.
@@ -29,16 +62,22 @@ struct deferred_actions {
   tern::detail::waiter_list wake;              ///< fibers that have their access back
   std::vector<object_id> opens;                ///< streams to be opened by way of the home
   std::vector<std::pair<int, address>> closes; ///< streams to be closed
-  invocation_list done;                        ///< only to be counted, and answered if their callers wait
-  invocation_list refusals;                    ///< arrived behind the object's end
-  std::vector<entry*> loads;                   ///< at `loading`
-  object_id ready;                             ///< its next invocation may begin when a worker is idle
+  struct granted {
+    std::unique_ptr<invocation> claim;
+    claim_grant with;
+  };
+  std::vector<granted> grants; ///< claims whose callers are to be told
+  invocation_list done;        ///< only to be counted, and answered if their callers wait
+  invocation_list refusals;    ///< arrived behind the object's end
+  std::vector<entry*> loads;   ///< at `loading`
+  object_id ready;             ///< its next invocation may begin when a worker is idle
   double ready_load = 0;
   priority ready_level = priority::normal;
   bool ready_again = false;
   object_id changed; ///< its load
   object_id closed;  ///< the last messages that waited for the end of its stream have been sent on
   std::unique_ptr<entry> forgotten;
+  std::unique_ptr<event_actions> events; ///< null: none
 };
 
 /// What the lower rooms ask of the directory, away from the fast paths.
@@ -59,3 +98,5 @@ protected:
 };
 
 } // namespace tern::mobile::detail
+
+template <> inline constexpr bool tern::is_bitwise<tern::mobile::detail::claim_grant> = true;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tern/mobile/entry/event_set.hpp>
 #include <tern/mobile/entry/long_rhythm.hpp>
 #include <tern/mobile/entry/recent_times.hpp>
 #include <tern/mobile/message/control.hpp>
@@ -35,13 +36,16 @@ struct stream_state {
 
 /// What goes with an object's bytes.
 struct travel_note {
-  std::uint32_t version;  ///< once it has arrived
-  std::uint32_t coming;   ///< invocations that follow
-  std::uint8_t confirmed; ///< there is its home
-  std::uint8_t gap;       ///< of its rhythm
-  std::uint16_t since;    ///< likewise
-  float seconds;          ///< as in the entry, as is the next
+  std::uint32_t version;      ///< once it has arrived
+  std::uint32_t coming;       ///< invocations that follow
+  std::uint8_t confirmed : 1; ///< there is its home
+  std::uint8_t claimed : 1;   ///< alone, by the claimer that moves it
+  std::uint8_t gap;           ///< of its rhythm
+  std::uint16_t since;        ///< likewise
+  float seconds;              ///< as in the entry, as is the next
   std::uint64_t credit;
+  std::uint32_t events; ///< the number of its next event; 0: it has had none
+  std::uint32_t unused;
 };
 
 /// An object that has arrived in a message and is to be unpacked.
@@ -63,6 +67,8 @@ struct travel_state {
   invocation_list after_close;        ///< own ones, until the own stream is closed
   tern::detail::waiter_list resuming; ///< invocations that have released their access and want it back; data: how
   invocation_list moves;              ///< requests to migrate
+  std::unique_ptr<invocation> carry;  ///< the request of the claimer that has the object
+  invocation_list settling;           ///< answered when no invocation has released its access
   std::vector<int> notified;          ///< ranks that know that the object is here
   /// With their sources, until it is known that the object has left.
   std::vector<std::pair<int, directory_note>> notes;
@@ -71,8 +77,8 @@ struct travel_state {
 
   /// Has it nothing but streams?
   bool is_quiet() const noexcept {
-    return early.empty() && held.empty() && after_close.empty() && resuming.empty() && moves.empty() &&
-           notified.empty() && notes.empty() && !returns && closed.empty();
+    return early.empty() && held.empty() && after_close.empty() && resuming.empty() && moves.empty() && !carry &&
+           settling.empty() && notified.empty() && notes.empty() && !returns && closed.empty();
   }
   stream_state* find(int rank) noexcept {
     for (auto& s : streams)
@@ -81,17 +87,20 @@ struct travel_state {
   }
 };
 
-/// What only objects have that are counted, weighed, or may go to disk.
+/// What only objects have that are counted, weighed, may go to disk, or have events.
 struct extra_state {
   std::uint64_t credit = 0;                 ///< what counted references have; 0: it is not counted
   std::uint64_t bytes = 0;                  ///< that it takes in memory, if memory is limited
   std::optional<tern::detail::stored> disk; ///< as it was when it was last there
-  double load = 0;                          ///< see load.hpp
-  double each = 0;                          ///< of it, for one more invocation
-  detail::recent_times times;               ///< that its invocations ran
-  detail::long_rhythm rhythm;               ///< of its quick and its long ones, if a balancer wants to know
-  float seconds = 0;                        ///< an invocation takes, typically; 0: not known
-  float device = 0;                         ///< of it, of a device's time
+  /// Of objects that it refers to, what its copy on disk has of their credit; null: nothing.
+  std::unique_ptr<std::vector<std::pair<object_id, std::uint64_t>>> credit_on_disk;
+  double load = 0;                           ///< see load.hpp
+  double each = 0;                           ///< of it, for one more invocation
+  detail::recent_times times;                ///< that its invocations ran
+  detail::long_rhythm rhythm;                ///< of its quick and its long ones, if a balancer wants to know
+  float seconds = 0;                         ///< an invocation takes, typically; 0: not known
+  float device = 0;                          ///< of it, of a device's time
+  std::unique_ptr<detail::event_set> events; ///< null: it has had none
 };
 
 namespace detail {
@@ -153,6 +162,7 @@ struct entry {
   std::uint32_t unfinished = 0; ///< invocations that have begun and released their access
   std::uint32_t pins = 0;
   std::uint32_t not_begun = 0; ///< invocations that have been admitted and have fibers to come
+  std::uint32_t claims = 0;    ///< that were granted: they count as invocations that run
   std::uint32_t coming = 0;    ///< of those that follow the object from where it was
   place at = place::here;
   priority level = priority::normal; ///< of those that have not begun, the least urgent
@@ -221,6 +231,21 @@ struct entry {
     static const extra_state none;
     return extras ? *extras : none;
   }
+  /// What goes with its bytes, to another rank or to a file.
+  travel_note note() const noexcept {
+    const extra_state& x = known();
+    return {version, 0, 0, 0, x.rhythm.gap(), x.rhythm.since(), x.seconds, x.credit, x.events ? x.events->next() : 0,
+            0};
+  }
+  /// It has come with that.
+  void take_over(const travel_note& with) {
+    if (with.seconds > 0 || with.credit > 0) {
+      extra().each = extra().seconds = with.seconds;
+      extras->credit = with.credit;
+    }
+    if (with.events > 0) extra().events = std::make_unique<detail::event_set>(with.events);
+    if (with.gap != detail::long_rhythm::no_gap || extras) extra().rhythm = {with.gap, with.since};
+  }
   travel_state& travels() {
     if (!travel) {
       travel = std::make_unique<travel_state>();
@@ -247,9 +272,9 @@ struct entry {
   /// If it is elsewhere and has nothing but that. \return nothing if not.
   std::optional<far_place> far() const noexcept {
     const far_place f{where, version, sent, used};
-    if (at != place::elsewhere || !own_open || own_closing || own_closed || under_way > 0 || travel ||
-        !waiting.empty() || starting || unfinished > 0 || pins > 0 || not_begun > 0 || runs > 0 || where < 0 ||
-        !confirmed || offered || !f.fits())
+    if (at != place::elsewhere || !own_open || own_closing || own_closed || under_way > 0 || travel || extras ||
+        !waiting.empty() || starting || running() || claims > 0 || coming > 0 || unfinished > 0 || pins > 0 ||
+        not_begun > 0 || runs > 0 || where < 0 || !confirmed || offered || !f.fits())
       return {};
     return f;
   }

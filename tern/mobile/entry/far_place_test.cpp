@@ -60,6 +60,23 @@ TEST(far_place, only_a_quiet_entry_of_an_object_elsewhere_is_one) {
   EXPECT_TRUE(not_with([](entry& x) { x.under_way = 1; }));
   EXPECT_TRUE(not_with([](entry& x) { x.travels(); }));
   EXPECT_TRUE(not_with([](entry& x) { x.version = most_version + 1; }));
+  EXPECT_TRUE(not_with([](entry& x) { x.extra().events = std::make_unique<detail::event_set>(2); }));
+  EXPECT_TRUE(not_with([](entry& x) { x.exclusive = true; }));
+  EXPECT_TRUE(not_with([](entry& x) { x.claims = 1; }));
+}
+
+TEST(far_place, a_claimer_that_moves_the_object_or_waits_for_its_invocations_is_kept) {
+  entry e(object_id(1, 7));
+  e.travels().carry = std::make_unique<invocation>();
+  e.settle();
+  ASSERT_TRUE(e.travel);
+  e.travel->carry.reset();
+  e.travel->settling.push(std::make_unique<invocation>());
+  e.settle();
+  ASSERT_TRUE(e.travel);
+  static_cast<void>(e.travel->settling.pop());
+  e.settle();
+  EXPECT_FALSE(e.travel);
 }
 
 TEST(far_place, one_open_stream_of_an_object_that_is_here_takes_no_memory) {

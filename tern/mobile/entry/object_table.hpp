@@ -22,8 +22,8 @@ namespace tern::mobile::detail {
 /// may have a number of 62 bits instead of an entry.
 ///
 /// An Entry belongs to the caller that inserted it; its address is divisible by four. `Apart`: of
-/// ids of one rank, numbers that differ by two to this power follow each other here, and four of those share a
-/// cache line.
+/// ids of one rank, numbers that differ by two to this power follow each other here, and four of
+/// those share a cache line.
 ///
 /// Thread-safety: one thread at a time, but `looks_marked`, which any thread may call at any time.
 /// A change makes `changes_` odd, changes slots, and makes it even again; a look is good if the

@@ -13,7 +13,7 @@
 namespace tern::mobile::detail {
 
 rank_objects::rank_objects(net::node& here, directory_services& services)
-    : node_(here), rank_(here.rank()), services_(services) {
+    : node_(here), rank_(here.rank()), services_(services), homes_(here.size()) {
   if (node_.size() > 1 << address::origin_bits)
     throw error(errc::unsupported, "mobile objects know 2^24 ranks, no more");
   if (node_.one_thread() || node_.simulated())
@@ -63,6 +63,21 @@ std::uint64_t rank_objects::reserve(std::uint64_t count) {
   const std::uint64_t number = next_.fetch_add(count, std::memory_order_relaxed);
   if ((number + count - 1) >> 40) throw error(errc::unsupported, "a rank can make 2^40 objects, no more");
   return number;
+}
+
+bool rank_objects::keep_credit(object_id id, std::uint64_t credit) {
+  if (!restoring_.load(std::memory_order_acquire)) [[likely]]
+    return false;
+  const std::lock_guard hold(keeping_);
+  if (!restoring_.load(std::memory_order_relaxed)) return false;
+  kept_credit_.emplace_back(id, credit);
+  return true;
+}
+
+std::vector<std::pair<object_id, std::uint64_t>> rank_objects::end_restoring() {
+  const std::lock_guard hold(keeping_);
+  restoring_.store(false, std::memory_order_release);
+  return std::exchange(kept_credit_, {});
 }
 
 void rank_objects::bad_pointer(object_id id) const {

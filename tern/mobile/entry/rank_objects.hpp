@@ -14,6 +14,7 @@
 #include <tern/mobile/balancer.hpp>
 #include <tern/mobile/entry/deferred_actions.hpp>
 #include <tern/mobile/entry/entry.hpp>
+#include <tern/mobile/entry/homes.hpp>
 #include <tern/mobile/entry/object_labels.hpp>
 #include <tern/mobile/entry/object_table.hpp>
 #include <tern/mobile/object_id.hpp>
@@ -48,6 +49,8 @@ struct alignas(64) shard {
   /// What is known of it, as an entry. Under the lock. \return null: nothing is known.
   /// \throws std::bad_alloc.
   entry* find_any(object_id id);
+  /// Is anything known of it? Under the lock.
+  bool knows(object_id id) const noexcept { return entries.find(id) || entries.number(id); }
   /// Under the lock, and the last to be done there with an object that may be elsewhere: keeps no
   /// entry of it if less will do. \return the entry, which is to be destroyed.
   [[nodiscard]] std::unique_ptr<entry> reduce(entry& e) noexcept;
@@ -83,8 +86,13 @@ public:
   const shard& shard_of(object_id id) const noexcept { return shards_[id.number() % shard_count]; }
   std::array<shard, shard_count>& shards() noexcept { return shards_; }
   const std::array<shard, shard_count>& shards() const noexcept { return shards_; }
-  /// Names of objects that were born here.
+  /// Names of objects whose home is here.
   object_labels& labels() noexcept { return labels_; }
+  home_table& homes() noexcept { return homes_; }
+  const home_table& homes() const noexcept { return homes_; }
+  /// The rank of the object's home.
+  int home_of(object_id id) const noexcept { return homes_.rank_of(id); }
+  bool is_home(object_id id) const noexcept { return homes_.rank_of(id) == rank_; }
 
   /// The id of a new object. \throws error(unsupported) for the 2^40th.
   object_id next_id() { return {rank_, reserve(1)}; }
@@ -96,7 +104,7 @@ public:
   }
   /// \throws error(invalid_argument) for a null pointer or one that cannot exist in this job.
   void check(object_id id) const {
-    if (!id || id.home() >= node_.size()) [[unlikely]]
+    if (!id || id.home() >= homes_.count()) [[unlikely]]
       bad_pointer(id);
   }
 
@@ -132,6 +140,22 @@ public:
   void note_split() noexcept { splits_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t splits() const noexcept { return splits_.load(std::memory_order_relaxed); }
 
+  /// While they are frozen, no balancer moves objects.
+  void freeze(bool on) noexcept { frozen_.store(on, std::memory_order_seq_cst); }
+  bool frozen() const noexcept { return frozen_.load(std::memory_order_seq_cst); }
+  /// From now on, until `end_restoring`, credit that objects give back is kept: those that it
+  /// belongs to may not be there yet.
+  void begin_restoring() noexcept { restoring_.store(true, std::memory_order_release); }
+  /// \return whether it is kept
+  bool keep_credit(object_id id, std::uint64_t credit);
+  std::vector<std::pair<object_id, std::uint64_t>> end_restoring();
+  /// The first number that was not given. \pre nothing is created meanwhile
+  std::uint64_t next_number() const noexcept { return next_.load(std::memory_order_relaxed); }
+  /// Numbers go on from there, if that is more.
+  void go_on_from(std::uint64_t number) noexcept {
+    if (number > next_.load(std::memory_order_relaxed)) next_.store(number, std::memory_order_relaxed);
+  }
+
   void perform(deferred_actions& then) { services_.perform(then); }
   directory_services& services() noexcept { return services_; }
 
@@ -141,10 +165,14 @@ private:
   net::node& node_;
   const int rank_;
   directory_services& services_;
+  home_table homes_;
   std::atomic<unsigned> attention_{0};
   std::atomic<mobile::balancer*> balancer_{nullptr}; ///< release when set, acquire when used: it has been made
   std::atomic<std::uint64_t> next_{1}, splits_{0};
   std::atomic<std::int64_t> bytes_in_memory_{0};
+  std::atomic<bool> frozen_{false}, restoring_{false};
+  tern::detail::spin_lock keeping_; ///< of the next
+  std::vector<std::pair<object_id, std::uint64_t>> kept_credit_;
   object_labels labels_;
   std::array<shard, shard_count> shards_;
 };

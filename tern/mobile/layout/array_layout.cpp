@@ -76,6 +76,12 @@ void array_layout::place_at(const std::vector<std::uint64_t>& firsts) {
     first_ids_.emplace_back(static_cast<int>(home), firsts[home]);
 }
 
+std::vector<std::uint64_t> array_layout::firsts() const {
+  std::vector<std::uint64_t> all;
+  for (const object_id id : first_ids_) all.push_back(id.number());
+  return all;
+}
+
 std::array<std::int64_t, 3> array_layout::index_of(std::int64_t linear) const noexcept {
   std::array<std::int64_t, 3> at{};
   for (std::size_t d = static_cast<std::size_t>(plan_.dimensions); d-- > 0;) {

@@ -120,6 +120,8 @@ public:
     std::int64_t first, step, count;
   };
   range range_of(int home) const noexcept;
+  /// The first number on each rank, as given to `place_at`.
+  std::vector<std::uint64_t> firsts() const;
   /// The first number on each rank.
   void place_at(const std::vector<std::uint64_t>& firsts);
 

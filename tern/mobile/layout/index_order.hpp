@@ -33,12 +33,16 @@ template <class R> struct partial_values {
   std::vector<partial_value<R>> values;                       ///< in order
   template <class A> void serialize(A& ar) { ar(covered, values); }
 
-  /// This rank's elements are known.
+  /// The elements of that home are known. Homes ascend.
   void cover(const array_layout& of, int home) {
     if (of.ranks() == 1) return covered.assign({{0, of.total()}});
     if (of.plan().mapping.what() != array_mapping::kind::block) return;
     const auto r = of.range_of(home);
-    if (r.count > 0) covered.assign({{r.first, r.first + r.count}});
+    if (r.count == 0) return;
+    if (!covered.empty() && covered.back().second == r.first)
+      covered.back().second += r.count;
+    else
+      covered.emplace_back(r.first, r.first + r.count);
   }
   /// Takes in what another part has.
   void merge(partial_values&& other) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include <tern/base/error.hpp>
+
 namespace tern::mobile::detail {
 
 present_elements::present_elements(const array_layout& of, int home) : is_range_(!of.plan().sparse && !of.is_own()) {
@@ -14,6 +16,36 @@ present_elements::present_elements(const array_layout& of, int home) : is_range_
     for (std::int64_t i = 0; i < of.total(); ++i)
       if (of.place_of(i).home == home) listed_.insert(listed_.end(), i);
     used_ = listed_;
+  }
+}
+
+present_elements::saved present_elements::save() const {
+  saved s;
+  for (std::size_t n = 0; n < gone_.size(); ++n)
+    if (gone_[n]) s.gone.push_back(static_cast<std::int64_t>(n));
+  s.listed.assign(listed_.begin(), listed_.end());
+  s.used.assign(used_.begin(), used_.end());
+  return s;
+}
+
+present_elements::present_elements(const array_layout& of, int home, const saved& was)
+    : is_range_(!of.plan().sparse && !of.is_own()) {
+  const auto within = [&](const std::vector<std::int64_t>& all, std::int64_t end) {
+    for (const std::int64_t n : all)
+      if (n < 0 || n >= end) throw error(errc::invalid_data, "an array has elements outside of its extents");
+  };
+  if (is_range_) {
+    range_ = of.range_of(home);
+    within(was.gone, range_.count);
+    if (was.gone.empty()) return;
+    gone_.resize(static_cast<std::size_t>(range_.count));
+    for (const std::int64_t n : was.gone) gone_[static_cast<std::size_t>(n)] = true;
+    gone_count_ = static_cast<std::int64_t>(was.gone.size());
+  } else {
+    within(was.listed, of.total());
+    within(was.used, of.total());
+    listed_.insert(was.listed.begin(), was.listed.end());
+    used_.insert(was.used.begin(), was.used.end());
   }
 }
 

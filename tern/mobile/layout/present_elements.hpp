@@ -35,6 +35,15 @@ public:
   std::size_t size() const noexcept {
     return is_range_ ? static_cast<std::size_t>(range_.count - gone_count_) : listed_.size();
   }
+  /// What a checkpoint keeps of them: of a range, those that are gone, by number; else those that
+  /// there are, and the indices that were used.
+  struct saved {
+    std::vector<std::int64_t> gone, listed, used;
+    template <class A> void serialize(A& ar) { ar(gone, listed, used); }
+  };
+  saved save() const;
+  /// The same as they were. \throws error(invalid_data) if that cannot be.
+  present_elements(const array_layout& of, int home, const saved& was);
   /// The next ones in order, as many as `room` has, from `from` on. \return how many.
   std::size_t list(std::int64_t from, std::span<std::int64_t> room) const;
 

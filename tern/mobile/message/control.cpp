@@ -33,6 +33,10 @@ const invocable return_credit_message = message_for<action::return_credit, retur
 const invocable open_message = message_for<action::open, open_handler>;
 const invocable close_message = message_for<action::close, close_handler>;
 const invocable skip_message = message_for<action::skip, skip_handler>;
+const invocable claim_message = message_for<action::exclude, claim_handler>;
+const invocable claim_shared_message = message_for<action::share, claim_shared_handler>;
+const invocable settle_message = message_for<action::settle, settle_handler>;
+const invocable carry_message = message_for<action::migrate, carry_handler>;
 
 void make_destroy(invocation& one) noexcept {
   one.what = &destroy_message;
@@ -47,24 +51,36 @@ void post_note(net::node& here, int to, const directory_note& n) {
   net::detail::post_packed(here, to, {note_handler.id(), 0, 0}, {}, n);
 }
 
-void post_open(net::node& here, object_id id) {
-  net::detail::post_packed(here, id.home(), {open_handler.id(), 0, 0}, {}, address(id, here.rank()));
+void post_open(net::node& here, int home, object_id id) {
+  net::detail::post_packed(here, home, {open_handler.id(), 0, 0}, {}, address(id, here.rank()));
 }
 
 void post_close(net::node& here, int where, const address& to) {
   net::detail::post_packed(here, where, {close_handler.id(), 0, 0}, {}, to);
 }
 
-std::unique_ptr<invocation> migrate_request(net::node& here, object_id id, int to, std::uint64_t reply) {
+namespace {
+
+std::unique_ptr<invocation> move_request(net::node& here, const invocable& what, const net::handler_record& handler,
+                                         object_id id, int to, std::uint64_t reply) {
   auto one = std::make_unique<invocation>();
-  one->what = &migrate_message;
+  one->what = &what;
   one->source = here.rank();
-  one->header = {migrate_handler.id(), 0, reply};
+  one->header = {handler.id(), 0, reply};
   one->to = address(id, here.rank());
   one->message.bytes = pack(one->header, one->to, static_cast<std::int32_t>(to));
   one->on = here.hold_account();
   here.parked(one->header);
   return one;
+}
+
+} // namespace
+
+std::unique_ptr<invocation> migrate_request(net::node& here, object_id id, int to, std::uint64_t reply) {
+  return move_request(here, migrate_message, migrate_handler, id, to, reply);
+}
+std::unique_ptr<invocation> carry_request(net::node& here, object_id id, int to, std::uint64_t reply) {
+  return move_request(here, carry_message, carry_handler, id, to, reply);
 }
 
 void post_skip(net::node& here, int where, const address& to) {
@@ -107,9 +123,9 @@ void bad_rank(object_id object, int rank, int ranks) {
                                       std::to_string(rank) + ", but there are " + std::to_string(ranks));
 }
 
-void bad_address(const address& to, int ranks) {
+void bad_address(const address& to, int ranks, int homes) {
   if (!to.object) throw error(errc::invalid_data, "a message to no object has come");
-  if (to.object.home() >= ranks) bad_rank(to.object, to.object.home(), ranks);
+  if (to.object.home() >= homes) bad_rank(to.object, to.object.home(), homes);
   if (to.origin() >= ranks) bad_rank(to.object, to.origin(), ranks);
   bad_rank(to.object, to.stream, ranks);
 }

@@ -56,7 +56,11 @@ enum class action : std::uint8_t {
   return_credit, ///< likewise
   open,          ///< begins the sender's stream
   close,
-  skip ///< nothing; a number that was given and not used
+  skip,   ///< nothing; a number that was given and not used
+  settle, ///< nothing; answered when no invocation has released its access
+  arm,    ///< makes an event (entry/event_set.hpp)
+  signal, ///< of one
+  rearm   ///< of one
 };
 
 /// One for each function that may be invoked, and for each of the runtime's own messages to
@@ -82,6 +86,9 @@ struct invocation {
   priority level() const noexcept { return net::priority_of(header.flags); }
   bool moves() const noexcept { return what->what == action::migrate || what->what == action::swap_out; }
   bool ends() const noexcept { return what->what == action::destroy; }
+  bool of_event() const noexcept { return what->what >= action::arm; }
+  /// Does it claim the object for a function over several? It runs nothing, and lasts.
+  bool claims() const noexcept { return !what->run && what->what <= action::exclude; }
 };
 
 /// First in, first out; owns what is in it.
@@ -121,6 +128,13 @@ public:
       if (i->ends()) return i;
     return nullptr;
   }
+  /// The first of those, if there are several.
+  invocation* first_end() const noexcept {
+    invocation* first = end();
+    for (invocation* i = first; i; i = i->before)
+      if (i->ends()) first = i;
+    return first;
+  }
   /// \param behind in this list; null: becomes the first.
   void insert(invocation* behind, std::unique_ptr<invocation> one) noexcept {
     invocation* const i = one.release();
@@ -137,6 +151,22 @@ public:
     --size_;
     ends_ -= one->ends();
     return one;
+  }
+  /// Takes out all that is behind one of this list, in order.
+  invocation_list take_behind(invocation* one) noexcept {
+    invocation_list behind;
+    behind.first_ = one->next;
+    behind.last_ = one->next ? last_ : nullptr;
+    for (invocation* i = one->next; i; i = i->next) {
+      ++behind.size_;
+      behind.ends_ += i->ends();
+    }
+    if (one->next) one->next->before = nullptr;
+    one->next = nullptr;
+    last_ = one;
+    size_ -= behind.size_;
+    ends_ -= behind.ends_;
+    return behind;
   }
   /// Puts those of `o` behind.
   void append(invocation_list&& o) noexcept {

@@ -79,11 +79,15 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
       e.sent = 0;
       t.streams.push_back({rank_, 0, 0});
     }
-    following = std::move(e.waiting);
+    events_.take_out(e, following); // they fire behind what waits already
+    following.append(std::move(e.waiting));
     following.append(std::move(t.moves)); // the next ones move it on from there
     streams = t.streams;
-    const extra_state& x = e.known();
-    with = {e.version + 1, following.size(), e.id.home() == to, x.rhythm.gap(), x.rhythm.since(), x.seconds, x.credit};
+    with = e.note();
+    ++with.version;
+    with.coming = following.size();
+    with.confirmed = objects_.home_of(e.id) == to;
+    with.claimed = e.claims > 0;
     loads_.set(e, 0);
     e.at = entry::place::left;
     was_ready = std::exchange(e.offered, false);
@@ -104,13 +108,18 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     send_after(here, to, following);
     landed.get();
   } catch (...) {
+    deferred_actions undone(&e);
     if (!sent) {
       const std::lock_guard hold(objects_.shard_of(e.id).lock);
       while (!following.empty()) {
         auto one = following.pop();
-        (one->moves() ? e.travel->moves : e.waiting).push(std::move(one));
+        if (one->of_event())
+          events_.accept(e, std::move(one), undone);
+        else
+          (one->moves() ? e.travel->moves : e.waiting).push(std::move(one));
       }
     }
+    objects_.perform(undone);
     here.reply_error(origin, reply, std::current_exception(), context());
     return router_.cancel_move(e, sent ? number : 0);
   }
@@ -137,6 +146,8 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     ++s.of(type).left;
     s.of(type).bytes += bytes;
     e.at = entry::place::elsewhere;
+    e.exclusive = false; // its claim has gone with it
+    e.claims = 0;
     e.type = nullptr;
     e.extras.reset();
     e.where = to;
@@ -167,7 +178,7 @@ void migration::land(const type_record& type, int source, const net::wire_header
   address to;
   std::tie(to, one->with, one->streams, one->state) =
       net::detail::unpack_call<std::tuple<address, travel_note, std::vector<stream_state>, buffer<std::byte>>>(message);
-  check_address(to, here.size());
+  check_address(to, here.size(), objects_.homes().count());
   for (const stream_state& st : one->streams)
     if (st.rank < 0 || st.rank >= here.size()) bad_rank(to.object, st.rank, here.size());
   one->type = &type;
@@ -203,17 +214,15 @@ void migration::land(const type_record& type, int source, const net::wire_header
 }
 
 void migration::begin_landing(shard& s, entry& e, landing& one, deferred_actions& then) {
-  if (e.id.home() != rank_) --s.remote;
+  if (!objects_.is_home(e.id)) --s.remote;
   e.at = entry::place::arriving;
   e.where = one.source;
   e.version = one.with.version;
   e.coming = one.with.coming;
   e.confirmed = one.with.confirmed != 0;
-  if (one.with.seconds > 0 || one.with.credit > 0) {
-    e.extra().each = e.extra().seconds = one.with.seconds;
-    e.extras->credit = one.with.credit;
-  }
-  if (one.with.gap != long_rhythm::no_gap || e.extras) e.extra().rhythm = {one.with.gap, one.with.since};
+  e.exclusive = one.with.claimed != 0; // before anything is admitted here
+  e.claims = one.with.claimed;
+  e.take_over(one.with);
   if (std::exchange(e.own_closed, false)) e.own_closing = false;
   e.travels().streams = std::move(one.streams);
   if (!e.own_open) router_.open_own_stream(s, e, then);
@@ -266,7 +275,8 @@ void migration::unpack(entry& e, std::unique_ptr<landing> one) {
       e.settle();
     }
     if (!e.confirmed)
-      then.notes.emplace_back(e.id.home(), directory_note{e.id, directory_note::kind::moved, rank_, e.version, 0});
+      then.notes.emplace_back(objects_.home_of(e.id),
+                              directory_note{e.id, directory_note::kind::moved, rank_, e.version, 0});
   }
   objects_.perform(then);
   net::detail::post_answer(here, source, reply);
@@ -282,10 +292,14 @@ void migration::send_back(entry& e, int source, std::uint64_t reply, const std::
   deferred_actions then(&e);
   for (;;) {
     std::unique_lock hold(s.lock);
-    invocation_list back = std::move(e.waiting);
+    invocation_list back;
+    events_.take_out(e, back);
+    back.append(std::move(e.waiting));
     back.append(std::move(e.travel->moves));
     if (back.empty()) {
       e.at = entry::place::elsewhere;
+      e.exclusive = false;
+      e.claims = 0;
       --e.version;
       e.coming = 0;
       loads_.set(e, 0);
@@ -313,7 +327,7 @@ bool migration::send_away(object_id id, int to, net::reply_ref reply_to, const s
   {
     shard& s = objects_.shard_of(id);
     const std::lock_guard hold(s.lock);
-    if (entry* const e = s.entries.find(id); e && to != rank_ && e->could_leave()) {
+    if (entry* const e = s.entries.find(id); e && to != rank_ && !objects_.frozen() && e->could_leave()) {
       then.of = e;
       then.request = migrate_request(node_, id, to, reply);
       then.request->header.flags |= net::flag_high;

@@ -16,9 +16,10 @@ namespace tern::mobile::detail {
 /// Packs, sends and unpacks the objects of one rank. Thread-safe.
 class migration {
 public:
-  migration(rank_objects& objects, object_loads& loads, admission& access, router& routes, pager& disk) noexcept
+  migration(rank_objects& objects, object_loads& loads, admission& access, event_signals& events, router& routes,
+            pager& disk) noexcept
       : objects_(objects), node_(objects.node()), rank_(objects.rank()), loads_(loads), admission_(access),
-        router_(routes), pager_(disk) {}
+        events_(events), router_(routes), pager_(disk) {}
 
   /// In a fiber. The object is at `leaving`: nothing runs on it, and nothing will.
   void depart(entry& e, std::unique_ptr<invocation> request);
@@ -47,6 +48,7 @@ private:
   const int rank_;
   object_loads& loads_;
   admission& admission_;
+  event_signals& events_;
   router& router_;
   pager& pager_;
 };

@@ -16,6 +16,19 @@
 
 namespace tern::mobile {
 
+namespace detail {
+
+/// What a rank's file of a checkpoint says of a name.
+struct saved_name {
+  std::string name;
+  object_id object;
+  std::vector<std::string> types;
+  std::int32_t rank = 0;
+  template <class A> void serialize(A& ar) { ar(name, object, types, rank); }
+};
+
+} // namespace detail
+
 /// A rank's part of the table of names. Thread-safe.
 ///
 /// A name is kept by the rank that its hash says. That rank cannot know whether an object lives:
@@ -50,6 +63,13 @@ public:
   /// Answers, now or when the name is published. In a fiber.
   void find(const std::string& name, search one);
 
+  // For checkpoints, when nothing is under way
+  std::vector<detail::saved_name> save() const;
+  /// Names of an earlier job, whichever rank keeps them.
+  void restore(const std::vector<detail::saved_name>& all);
+  /// "'solver', by rank 2": a name that is waited for; empty: none.
+  std::string first_search() const;
+
 private:
   std::string describe() override;
   /// The name's entry if its object lives; forgets it otherwise.
@@ -58,7 +78,7 @@ private:
   void drop_expired(std::vector<search>& all) const;
 
   net::node& node_;
-  tern::detail::spin_lock lock_; // a few instructions at a time; reports look, too
+  mutable tern::detail::spin_lock lock_; // a few instructions at a time; reports look, too
   std::uint64_t serial_ = 0;
   std::map<std::string, published> names_;
   std::map<std::string, std::vector<search>> waiting_;

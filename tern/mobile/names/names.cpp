@@ -130,7 +130,7 @@ std::optional<name_table::published> name_table::living(const std::string& name)
       if (at == names_.end()) return {};
       found = at->second;
     }
-    const int born = found.object.home();
+    const int born = directory::of(node_).home_of(found.object);
     const bool lives = born == node_.rank() ? detail::object_lives(found.object)
                                             : call<&detail::object_lives>(born, found.object).get();
     const std::lock_guard hold(lock_);
@@ -144,17 +144,17 @@ std::optional<name_table::published> name_table::living(const std::string& name)
 }
 
 void name_table::publish(const std::string& name, published one) {
-  if (one.types.empty() || !one.object || one.object.home() >= node_.size())
+  if (one.types.empty() || !one.object || one.object.home() >= directory::of(node_).homes().count())
     throw error(errc::invalid_data, "a message publishes '" + name + "' for no object");
   const object_id id = one.object;
   // Before it can be found: a fiber that has found it may take the name away.
-  if (!call<&detail::label_object>(id.home(), id, name).get())
+  if (!call<&detail::label_object>(directory::of(node_).home_of(id), id, name).get())
     throw error(errc::not_found, described(one) + " has been destroyed, and rank " + std::to_string(one.rank) +
                                      " publishes it as '" + name + "'");
   std::vector<search> who;
   for (;;) {
     if (const auto other = living(name)) {
-      if (other->object != id) send<&detail::unlabel_object>(id.home(), id, name);
+      if (other->object != id) send<&detail::unlabel_object>(directory::of(node_).home_of(id), id, name);
       throw error(errc::already_exists,
                   "the name '" + name + "' belongs to " + described(*other) + ", published by rank " +
                       std::to_string(other->rank) + "; rank " + std::to_string(one.rank) + " publishes it for " +
@@ -183,7 +183,7 @@ void name_table::unpublish(const std::string& name) {
     if (at == names_.end() || at->second.serial != found->serial) throw not_published(name);
     names_.erase(at);
   }
-  send<&detail::unlabel_object>(found->object.home(), found->object, name);
+  send<&detail::unlabel_object>(directory::of(node_).home_of(found->object), found->object, name);
 }
 
 void name_table::find(const std::string& name, search one) {
@@ -197,6 +197,33 @@ void name_table::find(const std::string& name, search one) {
     all.push_back(std::move(one));
     return;
   }
+}
+
+std::vector<detail::saved_name> name_table::save() const {
+  const std::lock_guard hold(lock_);
+  std::vector<detail::saved_name> all;
+  for (const auto& [name, one] : names_) all.push_back({name, one.object, one.types, one.rank});
+  return all;
+}
+
+void name_table::restore(const std::vector<detail::saved_name>& all) {
+  directory& objects = directory::of(node_);
+  for (const detail::saved_name& one : all) {
+    if (one.name.empty() || one.types.empty()) continue;
+    if (objects.home_of(one.object) == node_.rank()) objects.labels().add(one.object, one.name);
+    if (detail::keeper_of(node_, one.name) != node_.rank()) continue;
+    const std::lock_guard hold(lock_);
+    names_.try_emplace(one.name, published{one.object, one.types, one.rank, ++serial_});
+  }
+}
+
+std::string name_table::first_search() const {
+  const auto now = fiber_clock::now();
+  const std::lock_guard hold(lock_);
+  for (const auto& [name, all] : waiting_)
+    for (const search& s : all)
+      if (s.over > now) return "'" + name + "', by rank " + std::to_string(s.rank);
+  return {};
 }
 
 void name_table::drop_expired(std::vector<search>& all) const {

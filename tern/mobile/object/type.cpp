@@ -4,11 +4,30 @@
 #include <tern/mobile/object/type.hpp>
 
 #include <string>
+#include <utility>
 
 #include <tern/mobile/object/element_name.hpp>
 #include <tern/mobile/object_id.hpp>
 
 namespace tern::mobile {
+namespace {
+
+// The last one first. Before main.
+const movable_class*& first_movable_class() {
+  static const movable_class* first = nullptr;
+  return first;
+}
+
+} // namespace
+
+movable_class::movable_class(const net::handler_record& arrival, const type_record* (*type)())
+    : arrival_(arrival), type_(type), next_(std::exchange(first_movable_class(), this)) {}
+
+const type_record* movable_class::find(std::uint32_t arrival) {
+  for (const movable_class* c = first_movable_class(); c; c = c->next_)
+    if (c->arrival_.id() == arrival) return c->type_();
+  return nullptr;
+}
 
 void* cast_object(const type_record& type, void* object, const type_record& wanted) noexcept {
   if (&type == &wanted) return object;

@@ -39,9 +39,27 @@ struct type_record {
     const type_record* type;
     void* (*cast)(void* object);
   };
-  std::vector<base> bases; ///< those that a mobile_ptr is converted to anywhere; entered before `main`
+  std::vector<base> bases;             ///< those that a mobile_ptr is converted to anywhere; entered before `main`
+  std::size_t size = 0, alignment = 0; ///< of an object in C++'s sense
   /// As `pack`, into as many bytes as `bytes` gave; null as that.
   void (*pack_into)(const void* object, std::span<std::byte> room) = nullptr;
+};
+
+/// A class whose objects can be packed, by the handler that takes them in. Static objects only:
+/// constructing one enters it.
+class movable_class {
+public:
+  movable_class(const net::handler_record& arrival, const type_record* (*type)());
+  movable_class(const movable_class&) = delete;
+  movable_class& operator=(const movable_class&) = delete;
+  void used() const noexcept {}
+  /// Null if there is none.
+  static const type_record* find(std::uint32_t arrival);
+
+private:
+  const net::handler_record& arrival_;
+  const type_record* (*const type_)();
+  const movable_class* const next_;
 };
 
 /// The object as a `wanted`, directly or through several bases; null: it is none.
@@ -131,6 +149,8 @@ template <class T> type_record& type_of() {
                   migration_cost_of<T>(),
                   called_of<T>(),
                   {},
+                  sizeof(T),
+                  alignof(T),
                   nullptr};
     if constexpr (can_move<T>) {
       r.pack = [](const void* p) { return pack(*static_cast<const T*>(p)); };

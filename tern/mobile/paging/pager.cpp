@@ -15,6 +15,7 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/mobile/object/credit_keeper.hpp>
+#include <tern/mobile/object/split_recorder.hpp>
 #include <tern/net/job/settings.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/transport.hpp>
@@ -96,6 +97,8 @@ pager::pager(rank_objects& objects, object_loads& loads, admission& access, rout
       in_memory_(objects.bytes_in_memory()) {
   if (limits()) objects_.attend(rank_objects::to_memory);
 }
+
+byte_buffer pager::copy_of(const entry& e) { return store_.read(*e.known().disk); }
 
 void pager::want(entry& e) {
   {
@@ -282,6 +285,7 @@ void pager::swap_out(entry& e) {
     if (!type.pack)
       throw error(errc::unsupported, "objects of class " + type.name + " cannot be put on disk", how_to_serialize);
     const std::uint64_t before = objects_.splits();
+    split_recorder given(split_recorder::gives::parts);
     try {
       state = type.pack(e.object);
     } catch (...) {
@@ -290,6 +294,8 @@ void pager::swap_out(entry& e) {
       throw;
     }
     holds_credit = objects_.splits() != before;
+    auto credits = given.take();
+    x.credit_on_disk = credits.empty() ? nullptr : std::make_unique<split_recorder::credits>(std::move(credits));
     if (!x.disk || holds_credit || !store_.is_same(*x.disk, state)) { // else it is as it was when it was there
       forget(std::exchange(x.disk, {}));
       take_time();

@@ -39,6 +39,8 @@ public:
   void forget(const std::optional<tern::detail::stored>& copy) noexcept {
     if (copy) store_.drop(*copy);
   }
+  /// What an object at `stored` was packed to. \throws as `object_store::read`.
+  byte_buffer copy_of(const entry& e);
   /// It is at `loading` now: brings it back. Not under a lock.
   void want(entry& e);
   /// Something has happened; `room`: that may make room. Not under a lock.

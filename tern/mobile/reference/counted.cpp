@@ -5,6 +5,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/mobile/object/credit_keeper.hpp>
+#include <tern/mobile/object/split_recorder.hpp>
 #include <tern/net/packing/multicastable.hpp>
 
 namespace tern::mobile::detail {
@@ -20,6 +21,11 @@ std::uint64_t shared_credit::split() {
                 "a mobile_ref to object " + to_string(id_) +
                     " cannot go to many ranks at once, all of which get the same bytes",
                 "send it to each of them");
+  split_recorder* const noted = split_recorder::here();
+  if (noted && noted->gives_copies()) {
+    noted->note(id_, split_recorder::of_copy);
+    return split_recorder::of_copy;
+  }
   directory::here().note_split();
   std::uint64_t have = credit_.load(std::memory_order_relaxed);
   for (;;) {
@@ -29,8 +35,10 @@ std::uint64_t shared_credit::split() {
       continue;
     }
     // relaxed: a number, of which no other reference has a part
-    if (credit_.compare_exchange_weak(have, have - have / 2, std::memory_order_relaxed)) return have / 2;
+    if (credit_.compare_exchange_weak(have, have - have / 2, std::memory_order_relaxed)) break;
   }
+  if (noted) noted->note(id_, have / 2);
+  return have / 2;
 }
 
 shared_credit::~shared_credit() {

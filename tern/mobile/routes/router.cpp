@@ -57,7 +57,7 @@ inline void router::choose(shard& s, entry* e, destination& d) {
   if (!e && (e = choose_far(s, d), d.as == destination::kind::numbered)) [[unlikely]]
     return;
   if (!e || e->at == entry::place::gone) {
-    d.where = d.to.object.home();
+    d.where = objects_.home_of(d.to.object);
     if (d.where != rank_) {
       d.as = destination::kind::home;
       ++s.posting;
@@ -154,7 +154,7 @@ void router::posted_to_home(const destination& d) {
     if (--s.posting == 0 && !s.to_open.empty()) [[unlikely]]
       open.swap(s.to_open);
   }
-  for (const object_id id : open) post_open(net::node::here(), id);
+  for (const object_id id : open) post_open(net::node::here(), objects_.home_of(id), id);
 }
 
 void router::failed(const destination& d) noexcept {
@@ -189,11 +189,12 @@ int router::last_known(object_id id) const {
   const std::lock_guard hold(s.lock);
   const entry* const e = s.entries.find(id);
   if (const auto number = e ? std::nullopt : s.entries.number(id)) return far_place::of(*number).where;
-  return !e ? id.home() : e->is_here() ? rank_ : e->where;
+  return !e ? objects_.home_of(id) : e->is_here() ? rank_ : e->where;
 }
 
 void router::return_credit(object_id id, std::uint64_t credit) noexcept {
   try {
+    if (objects_.keep_credit(id, credit)) return;
     const net::wire_header h{return_credit_handler.id(), 0, 0};
     if (mail_.in_use()) {
       outgoing_mail m(mail_, sizeof h + sizeof(address) + sizeof credit);
@@ -245,7 +246,7 @@ void router::arrive_late(std::unique_ptr<invocation> one, bool runs_here) {
 }
 
 void router::undeliverable(std::unique_ptr<invocation> one) {
-  const int home = one->to.object.home();
+  const int home = objects_.home_of(one->to.object);
   const tern::detail::held_context on = tern::detail::held_context(one->on.get());
   const tern::detail::causal_scope in(on.get());
   if (home == rank_ && one->to.stream != address::moved) {
@@ -311,7 +312,7 @@ void router::notify_closed(entry& e, deferred_actions& then) {
 }
 
 void router::take(int source, const directory_note& n) {
-  check_address(address(n.object, source), node_.size());
+  check_address(address(n.object, source), node_.size(), objects_.homes().count());
   if (n.where < 0 || n.where >= node_.size()) bad_rank(n.object, n.where, node_.size());
   deferred_actions then;
   std::unique_ptr<entry> reduced;
@@ -329,7 +330,7 @@ void router::take(int source, const directory_note& n) {
     switch (n.what) {
     case directory_note::kind::located:
       if (!e) {
-        if (n.object.home() == rank_) break; // it has been destroyed since
+        if (objects_.is_home(n.object)) break; // it has been destroyed since
         auto fresh = std::make_unique<entry>(n.object);
         e = fresh.get();
         e->at = entry::place::elsewhere;
@@ -363,7 +364,7 @@ void router::take(int source, const directory_note& n) {
       if (e && e->at == entry::place::elsewhere) {
         if (e->travel)
           while (!e->travel->after_close.empty())
-            then.forwards.push_back({n.object.home(), e->travel->after_close.pop()});
+            then.forwards.push_back({objects_.home_of(n.object), e->travel->after_close.pop()});
         forget(s, *e, then);
         e = nullptr;
       }

@@ -11,6 +11,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/mobile/access/admission.hpp>
+#include <tern/mobile/access/event_signals.hpp>
 #include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/load/object_loads.hpp>
 #include <tern/mobile/mail/mailboxes.hpp>
@@ -41,9 +42,9 @@ class router {
 public:
   /// \param most_remote entries of objects that are elsewhere and have another home, at most,
   /// about.
-  router(rank_objects& objects, object_loads& loads, admission& access, std::size_t most_remote)
+  router(rank_objects& objects, object_loads& loads, admission& access, event_signals& events, std::size_t most_remote)
       : objects_(objects), node_(objects.node()), rank_(objects.rank()), most_remote_(most_remote / shard_count),
-        loads_(loads), admission_(access), mail_(objects), line_(objects.node()) {}
+        loads_(loads), admission_(access), events_(events), mail_(objects), line_(objects.node()) {}
 
   // Sending
   /// \throws error(invalid_argument) for a null pointer or one that cannot exist in this job.
@@ -127,6 +128,7 @@ private:
   const std::size_t most_remote_; // in a shard
   object_loads& loads_;
   admission& admission_;
+  event_signals& events_;
   mailboxes mail_;
   own_line line_;
 };

@@ -37,7 +37,7 @@ void router::take_in(entry& e, std::unique_ptr<invocation> one, deferred_actions
   }
   if (e.own_closing && own) {
     if (!e.own_closed) return e.travels().after_close.push(std::move(one));
-    then.forwards.push_back({e.id.home(), std::move(one)});
+    then.forwards.push_back({objects_.home_of(e.id), std::move(one)});
     then.closed = e.id;
     return;
   }
@@ -101,9 +101,17 @@ void router::accept(entry& e, std::unique_ptr<invocation> one, deferred_actions&
     then.done.push(std::move(one));
     return;
   }
+  case action::settle:
+    if (e.unfinished > 0) return e.travels().settling.push(std::move(one));
+    then.done.push(std::move(one));
+    return;
   case action::skip:
     then.done.push(std::move(one));
     return;
+  case action::arm:
+  case action::signal:
+  case action::rearm:
+    return events_.accept(e, std::move(one), then);
   }
 }
 
@@ -176,9 +184,9 @@ void router::send_on(entry& e, std::unique_ptr<invocation> one, deferred_actions
     one->to.number = e.sent++;
   }
   const unsigned hops = one->to.hops();
-  const bool far = hops > 0 && hops % most_hops == 0 && e.id.home() != rank_;
+  const bool far = hops > 0 && hops % most_hops == 0 && !objects_.is_home(e.id);
   one->to.count_hop();
-  then.forwards.push_back({far ? e.id.home() : e.where, std::move(one)});
+  then.forwards.push_back({far ? objects_.home_of(e.id) : e.where, std::move(one)});
 }
 
 // The object has taken in all that this rank has numbered for it.
@@ -192,7 +200,7 @@ void router::own_stream_closed(entry& e, deferred_actions& then) {
     return admission_.admit_waiting(e, then);
   }
   // What comes next goes by way of the home, behind what has been kept.
-  while (!kept.empty()) then.forwards.push_back({e.id.home(), kept.pop()});
+  while (!kept.empty()) then.forwards.push_back({objects_.home_of(e.id), kept.pop()});
   e.own_closed = true;
   then.closed = e.id;
 }
@@ -217,7 +225,7 @@ void router::forget_closed(object_id id) {
 void router::forget(shard& s, entry& e, deferred_actions& then) const {
   mailboxes::abandon(e);
   s.entries.erase(e.id);
-  if (e.id.home() != rank_) --s.remote;
+  if (!objects_.is_home(e.id)) --s.remote;
   then.forgotten.reset(&e);
   then.of = nullptr;
 }
@@ -225,12 +233,12 @@ void router::forget(shard& s, entry& e, deferred_actions& then) const {
 // The clock algorithm (Corbato 1968). The stream to the object is closed, and the entry is
 // forgotten when the object has taken in all of it.
 void router::count_remote(shard& s, const entry& one, deferred_actions& then) {
-  if (one.id.home() == rank_ || ++s.remote <= most_remote_) return;
+  if (objects_.is_home(one.id) || ++s.remote <= most_remote_) return;
   const std::size_t slots = s.entries.capacity();
   for (std::size_t looks = std::min<std::size_t>(2 * slots, 256); looks > 0; --looks) {
     const std::size_t at = s.hand++ % slots;
     entry* e = s.entries.at(at);
-    if (const auto number = e ? std::nullopt : s.entries.number_at(at); number && number->first.home() != rank_) {
+    if (const auto number = e ? std::nullopt : s.entries.number_at(at); number && !objects_.is_home(number->first)) {
       far_place f = far_place::of(number->second);
       if (std::exchange(f.used, false)) {
         s.entries.put_number(number->first, f.number());
@@ -239,7 +247,7 @@ void router::count_remote(shard& s, const entry& one, deferred_actions& then) {
       e = s.find_any(number->first);
     }
     if (!e || e->at != entry::place::elsewhere || !e->own_open || e->own_closing || e->under_way > 0 ||
-        e->id.home() == rank_)
+        objects_.is_home(e->id))
       continue;
     if (std::exchange(e->used, false)) continue;
     e->own_closing = true;

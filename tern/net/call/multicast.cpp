@@ -88,6 +88,7 @@ void take_multicast(node& here, int source, const wire_header& h, payload& arriv
   std::memcpy(message.data(), &plain, sizeof plain);
   std::memmove(message.data() + sizeof plain, message.data() + before + list, after - list);
   message.resize(sizeof plain + after - list);
+  arrived.sender = r.origin;
   handler_table::at(r.handler).entry()(here, source, plain, arrived);
 }
 

@@ -75,6 +75,15 @@ public:
     return a;
   }
 
+  std::optional<std::source_location> first() {
+    std::optional<std::source_location> made;
+    const std::lock_guard hold(guard_);
+    kept_.for_each([&](std::uint64_t, const kept_promise& k) {
+      if (!made) made = k.made;
+    });
+    return made;
+  }
+
 private:
   tern::detail::spin_lock guard_;
   id_table<kept_promise> kept_;
@@ -130,6 +139,8 @@ struct share_tag {};
 const handler_record share_record{typeid(share_tag), "tern remote promise", __FILE__, &take_share, true};
 
 } // namespace
+
+std::optional<std::source_location> first_open_promise() { return promises->first(); }
 
 void promise_share::bear(reply_ref who) {
   node& here = node::here();

@@ -44,7 +44,7 @@ std::uint32_t reply_handler() { return value_record.id(); }
 
 void reply_error(node& here, int to, std::uint64_t reply, std::exception_ptr e, const std::string& context) {
   failure f = describe(std::move(e));
-  f.message += " (in " + context + " on rank " + std::to_string(here.rank());
+  f.message += " (in " + (f.within.empty() ? context : f.within) + " on rank " + std::to_string(here.rank());
   if (!reply) f.message += ", for rank " + std::to_string(to);
   f.message += ")";
   if (reply) {

@@ -14,6 +14,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/fiber/sanitizer.hpp>
 #include <tern/task/scheduler.hpp>
 
 namespace tern::net {
@@ -381,7 +382,7 @@ TEST(outbox, an_owner_that_sleeps_is_woken_for_each_that_comes_after) {
   scripted wire;
   wire.space[1] = 1'000'000;
   send_queue out(wire, aggregation::off, batch_id, tern::detail::ticks_in(20e-6));
-  constexpr int rounds = 20'000;
+  constexpr int rounds = tern::detail::sanitized ? 5'000 : 20'000;
   std::atomic<int> gone{0};
   std::atomic<bool> lost{false};
   std::thread sender([&] {

@@ -115,7 +115,7 @@ constexpr std::uint32_t shapes[] = {32, 64, 256, 1024};
 
 // `space_now` promises space for all of it, whatever lies about in the ring.
 TEST(ring, what_has_room_as_records_of_one_cell_has_room_as_larger_ones) {
-  constexpr int rounds = tern::detail::sanitized ? 3'000 : 20'000;
+  constexpr int rounds = tern::detail::sanitized ? 1'000 : 20'000;
   for (const std::uint32_t cells : shapes) {
     pair_of_ends ring(cells);
     pair_of_ends::received one;
@@ -246,7 +246,7 @@ TEST(ring, what_lies_in_a_large_head_is_never_taken_for_a_record) {
     std::mt19937 random(1);
     pair_of_ends::received one;
     std::uint64_t used = 0; // at least so many cells; sequences in heads are near what they will be
-    for (int i = 0; i < 20000; ++i) {
+    for (int i = 0; i < (tern::detail::sanitized ? 2'000 : 20'000); ++i) {
       bytes head(8 * (1 + random() % (ring.out.largest() * ring_end::cell_bytes / 8 - 2)));
       for (std::size_t at = 0; at < head.size(); at += 8) {
         const std::uint64_t forged = used + random() % (2 * cells);

@@ -43,6 +43,14 @@ std::optional<std::uint64_t> work_frame::key_here() noexcept {
   return std::nullopt;
 }
 
+std::optional<int> work_frame::origin_here() noexcept {
+  fiber* const of = running_fiber();
+  if (!of) return std::nullopt;
+  for (const auto* f = static_cast<const work_frame*>(of->frame); f && f->task_ == of->task; f = f->outer_)
+    if (f->kind_.origin) return f->kind_.origin(*f);
+  return std::nullopt;
+}
+
 run_timer::run_timer() noexcept : of_(running_fiber()), began_(ticks()) {
   if (!of_) return;
   outer_ = (of_->leave_flags & leave_flags::timed) != 0;

@@ -54,10 +54,14 @@ class work_frame;
 /// program.
 struct frame_kind {
   using key_of = std::uint64_t (*)(const work_frame&) noexcept;
+  using origin_of = int (*)(const work_frame&) noexcept;
   /// Under which key what is submitted in such a frame belongs together (work_frame::key_here);
   /// null: these frames have none. Set by the layer that owns the kind, or by one above it.
   /// relaxed: what it calls is there for as long as the program.
   std::atomic<key_of> key{nullptr};
+  /// Where that came from which such a frame runs (work_frame::origin_here); null: these frames do
+  /// not know.
+  const origin_of origin = nullptr;
 };
 
 /// What a layer above does in the calling fiber, and can find again from there: it lives on the
@@ -74,6 +78,9 @@ public:
   /// The key of the calling fiber's innermost frame that has one. Nothing in the function of a task
   /// that runs on the stack of a fiber which waits in such a frame: it has nothing to do with that.
   static std::optional<std::uint64_t> key_here() noexcept;
+  /// The origin of the calling fiber's innermost frame that has one. Nothing in such a task's
+  /// function.
+  static std::optional<int> origin_here() noexcept;
 
 protected:
   ~work_frame();

@@ -115,7 +115,7 @@ TEST(cuda_peers, parts_of_all_shapes) {
 
 TEST(cuda_peers, a_source_that_is_lost_says_so) {
   const mock_cuda driver("devices=2,fault-kernel=1");
-  on(with_cuda(), [] {
+  on(with_cuda("no-ahead"), [] {
     hetero_object<unsigned, 2> o({30, 40}, 1u);
     add_to(o, "cuda0");
     add_to(o, "cuda1");
@@ -123,6 +123,20 @@ TEST(cuda_peers, a_source_that_is_lost_says_so) {
     hetero_object<unsigned, 2> other({30, 40}, 1u);
     add_to(other, "cuda1");
     EXPECT_EQ(other.host(access_mode::read).get()(0, 0), 2u);
+  });
+}
+
+// A copy that is queued behind what breaks the source's context breaks the one that it is in.
+TEST(cuda_peers, a_source_that_is_lost_takes_with_it_what_copies_behind_it) {
+  const mock_cuda driver("devices=2,fault-kernel=1,delay=100us");
+  on(with_cuda(), [] {
+    hetero_object<unsigned, 2> o({30, 40}, 1u), other({30, 40}, 1u);
+    add_to(o, "cuda0");
+    add_to(o, "cuda1");
+    EXPECT_THAT(text_of_error([&] { wait_all(); }), HasSubstr("ILLEGAL_ADDRESS"));
+    add_to(other, "cuda1");
+    const std::string text = text_of_error([&] { EXPECT_EQ(other.host(access_mode::read).get()(0, 0), 2u); });
+    EXPECT_THAT(text, testing::AnyOf("nothing was thrown", HasSubstr("cuda1 (lost)")));
   });
 }
 

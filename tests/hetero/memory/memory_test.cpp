@@ -11,6 +11,7 @@
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
 #include "tests/hetero/support/tile_programs.hpp"
+#include "tests/task/support/executors.hpp"
 #include <tern/task/fiber.hpp>
 #include <tern/task/sim.hpp>
 
@@ -167,7 +168,7 @@ TEST(memory, faults_in_copies_are_told_and_nothing_is_wrong) {
   constexpr std::size_t objects = 16;
   int failed = 0;
   std::vector<content> expected;
-  for (std::uint64_t seed = 0; seed < 500 && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = 0; seed < test_support::some<std::uint64_t>(500) && !HasFailure(); ++seed) {
     const auto graph = [&](const std::vector<object>& a) { at_random(a, seed / 4, 60); };
     if (seed % 4 == 0) expected = on_host(objects, graph);
     const std::string fault = ",fail-copy=" + std::to_string(1 + seed * 7 % 60);

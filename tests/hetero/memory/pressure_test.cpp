@@ -12,6 +12,7 @@
 #include "tests/hetero/support/cuda.hpp"
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
+#include "tests/task/support/executors.hpp"
 #include <tern/hetero/recorded.hpp>
 #include <tern/hetero/variants.hpp>
 #include <tern/task/fiber.hpp>
@@ -82,7 +83,7 @@ std::vector<unsigned> push_and_shove(std::uint64_t seed) {
 }
 
 TEST(pressure, loses_nothing_and_gets_on) {
-  for (std::uint64_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = 0; seed < test_support::some<std::uint64_t>(60) && !HasFailure(); ++seed) {
     std::vector<unsigned> expected, found;
     on({.workers = 1}, [&] { expected = push_and_shove(seed); });
     const std::string simulated = seed % 2 ? "2:memory=10k,latency=1ms" : "2:memory=10k";

@@ -235,24 +235,25 @@ double seconds_to_and_fro(int ahead, const std::string& more, std::uint64_t& cop
 
 TEST(copies_home, on_the_way_to_another_device_are_behind_kernels) {
   std::uint64_t copied = 0;
-  EXPECT_LT(seconds_to_and_fro(64, "", copied), kernel_seconds + 2.1 * notice_seconds);
-  EXPECT_GE(copied, 39u); // all but the first
+  EXPECT_LT(seconds_to_and_fro(64, "", copied), 1.1 * kernel_seconds + 3 * notice_seconds / 40);
+  EXPECT_GE(copied, 2 * 39u); // all but the first, and their second halves
   EXPECT_GT(seconds_to_and_fro(0, "", copied), kernel_seconds + 2.9 * notice_seconds);
   EXPECT_EQ(copied, 0u);
   seconds_to_and_fro(64, ",peer-bandwidth=1G", copied); // they go straight there
-  EXPECT_EQ(copied, 0u);
+  EXPECT_GE(copied, 38u);
+  EXPECT_LE(copied, 40u);
 }
 
-// The copy does not matter to the task: it is made again when its turn comes.
-TEST(copies_home, on_the_way_to_another_device_may_fail) {
+TEST(copies_home, on_the_way_to_another_device_that_fail_say_so) {
   simulate(machine_with(64, "2" + std::string(queued::slow_to_tell) + ",fail-copy=2@0"), [] {
     const queued::object x = made();
     adding(x).on("simulated0").submit();
-    adding(x).on("simulated1").submit();
-    wait_all();
-    EXPECT_EQ(copied_behind(), 1u);
-    EXPECT_EQ(count().copies_from_devices, 2u);
-    EXPECT_EQ(first_of(x), 2u);
+    hetero_task next = adding(x);
+    next.on("simulated1").submit();
+    EXPECT_THAT(text_of_error([&next] { next.wait(); }), HasSubstr("it was to: fail-copy"));
+    EXPECT_EQ(copied_behind(), 2u);
+    filling(x, 3).on("simulated1").submit(); // and nothing of it is left
+    EXPECT_EQ(first_of(x), graph_kernels::stir(3, 0));
   });
 }
 
@@ -264,7 +265,7 @@ TEST(copies_home, on_the_way_to_another_device_are_made_again) {
     next.on("simulated1").submit();
     EXPECT_THAT(text_of_error([&] { bad.wait(); }), HasSubstr("it was to: fail-kernel"));
     next.wait();
-    EXPECT_EQ(copied_behind(), 1u);
+    EXPECT_EQ(copied_behind(), 2u);
     EXPECT_EQ(first_of(x), graph_kernels::stir(7, 0) + 1);
   });
 }

@@ -150,7 +150,7 @@ TEST_P(failing, a_stopped_rank_ends_the_job_and_all_say_what_they_know) {
 }
 
 TEST_P(failing, a_stopped_rank_ends_a_job_that_computes) {
-  start("compute-for-ever");
+  start("compute-for-ever", {{"TERN_FAILURE_LIMIT", "1"}});
   send(0, SIGSTOP);
   expect_end();
   EXPECT_EQ(count(one_->err, name_of(0)), 1) << all();
@@ -174,7 +174,7 @@ TEST_P(failing, a_rank_that_leaves_ends_the_job) {
 }
 
 TEST_P(failing, a_rank_that_goes_on_in_time_is_no_failure) {
-  start("compute", {{"TERN_FAILURE_LIMIT", "4"}});
+  start("compute", {{"TERN_FAILURE_LIMIT", "4"}, {"TERN_FAILURE_SECONDS", "1.2"}});
   send(0, SIGSTOP);
   EXPECT_EQ(one_->end(1), -1) << all();
   send(0, SIGCONT);
@@ -189,6 +189,7 @@ TEST_P(failing, computing_is_no_failure) {
                         {.folder = scratch_.path.string(),
                          .environment = environment({{"TERN_FAILURE_LIMIT", "1"},
                                                      {"TERN_MPI_NOTES", notes},
+                                                     {"TERN_FAILURE_SECONDS", has(notes, "off") ? "2.5" : "1.5"},
                                                      {"TERN_PROGRESS", "thread"},
                                                      {"TERN_SILENCE_LIMIT", has(notes, "off") ? "1.5" : "0"}})});
     EXPECT_EQ(end.code, 0) << end.all();
@@ -206,7 +207,7 @@ TEST_P(failing, a_silent_rank_ends_the_job) {
 }
 
 TEST_P(failing, a_stopped_rank_may_be_left_alone) {
-  start("compute", {{"TERN_FAILURE_LIMIT", "0"}});
+  start("compute", {{"TERN_FAILURE_LIMIT", "0"}, {"TERN_FAILURE_SECONDS", "0.5"}});
   send(0, SIGSTOP);
   EXPECT_EQ(one_->end(6.5), -1) << all();
   send(0, SIGCONT);

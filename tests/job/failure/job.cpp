@@ -76,15 +76,14 @@ int live(std::string_view how) {
     if (tern::rank() == 0) tern::call<&answer_never>(last).get();
     tern::barrier();
   }
-  if (how == "compute") compute_for(3);
+  const char* const given = std::getenv("TERN_FAILURE_SECONDS");
+  const double seconds = given ? std::atof(given) : 5;
+  if (how == "compute") compute_for(seconds);
   if (how == "compute-for-ever") compute_for(1e9);
   if (how == "flood") flood();
   if (how == "exit" && tern::rank() == last) _exit(3);
   if (how == "exit") tern::barrier();
-  if (how == "storm") {
-    const char* seconds = std::getenv("TERN_FAILURE_SECONDS");
-    storm(seconds ? std::atof(seconds) : 5);
-  }
+  if (how == "storm") storm(seconds);
   tern::barrier();
   if (tern::rank() == 0) std::printf("done\n");
   return 0;

@@ -17,15 +17,19 @@
 
 namespace tern::test_support {
 
-/// How many seeds: TERN_SIM_SEEDS, else 10,000, or few under a sanitizer.
+/// How many seeds: TERN_SIM_SEEDS, else what fits a check (docs/decisions/0081; `--long` tries
+/// 20,000): 4,000, or few under a sanitizer. A simulation has one thread, in which the thread
+/// sanitizer finds nothing.
 inline std::uint64_t seeds() {
   if (const char* s = std::getenv("TERN_SIM_SEEDS")) return std::strtoull(s, nullptr, 10);
-  return detail::sanitized ? 200 : 10'000;
+  return detail::thread_sanitizer ? 40 : detail::address_sanitizer ? 100 : 4'000;
 }
-/// Where each has devices that must be started.
+/// Where each has devices that must be started, or threads.
 inline std::uint64_t seeds_of_devices() {
-  return std::getenv("TERN_SIM_SEEDS") ? seeds() : detail::sanitized ? 80 : 400;
+  return std::getenv("TERN_SIM_SEEDS") ? seeds() : detail::sanitized ? 50 : 400;
 }
+/// How many of a test's own repetitions: a fifth of them under a sanitizer.
+template <class N> constexpr N some(N plain) { return detail::sanitized ? (plain + 4) / 5 : plain; }
 
 /// As the main fiber of a scheduler; no fiber may be left waiting.
 inline void on_workers(int workers, const std::function<void()>& body) {

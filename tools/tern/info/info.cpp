@@ -2,6 +2,7 @@
 /// \file
 /// `tern info`: what Tern finds on this machine and what it would decide.
 #include "tools/tern/commands.hpp"
+#include "tools/tern/info/checkpoints.hpp"
 #include "tools/tern/launch/launcher.hpp"
 #include "tools/tern/launch/process.hpp"
 
@@ -239,11 +240,18 @@ void print(const json& all) {
 } // namespace
 
 void add_info(CLI::App& app, int& code) {
-  auto* sub =
-      app.add_subcommand("info", "What Tern finds on this machine: CPUs, binding, transports, devices, versions");
+  auto* sub = app.add_subcommand(
+      "info", "What Tern finds on this machine: CPUs, binding, transports, devices, versions; or what "
+              "is in a folder of checkpoints");
+  auto folder = std::make_shared<std::string>();
+  sub->add_option("folder", *folder, "that tern::checkpoint has written");
   auto as_json = std::make_shared<bool>(false);
   sub->add_flag("--json", *as_json, "As one JSON object");
-  sub->callback([as_json, &code] {
+  sub->callback([as_json, folder, &code] {
+    if (!folder->empty()) {
+      code = describe_checkpoints(*folder, *as_json);
+      return;
+    }
     const json all = collect();
     if (*as_json)
       std::printf("%s\n", all.dump(2).c_str());

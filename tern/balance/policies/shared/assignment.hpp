@@ -21,6 +21,7 @@ struct assignment_problem {
   std::vector<float> load;                ///< by object; not negative
   std::vector<std::uint32_t> first_fixed; ///< as `first`, in `fixed_parts`
   std::vector<float> fixed_parts;         ///< loads of the objects that stay: their sums are in `fixed`
+  std::vector<std::uint64_t> along;       ///< by object: its position on a curve; empty if the policy needs none
 
   std::size_t ranks() const noexcept { return fixed.size(); }
   /// Of each object: the rank where it is now.

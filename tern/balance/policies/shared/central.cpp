@@ -7,6 +7,7 @@
 #include <numeric>
 #include <string>
 
+#include <tern/balance/policies/shared/curve_order.hpp>
 #include <tern/base/error.hpp>
 
 namespace tern::balance::detail {
@@ -42,6 +43,7 @@ central_report merge(std::vector<std::optional<central_report>>& parts) {
     append(all.ranks, parts[i]->ranks);
     append(all.loads, parts[i]->loads);
     append(all.fixed, parts[i]->fixed);
+    append(all.along, parts[i]->along);
     append(all.talk, parts[i]->talk);
     parts[i].reset();
   }
@@ -61,7 +63,7 @@ void central_policy::begin() {
   // worth its while.
   const bool with_talk = wants_contacts() && !within_phase();
   std::vector<object_info> objects;
-  central_report own{number(), {}, {}, {}, {}};
+  central_report own{number(), {}, {}, {}, {}, {}};
   own_ = look(objects, own.fixed, with_talk);
   own.ranks.push_back(
       {own_, here.rank(), static_cast<std::uint32_t>(objects.size()), static_cast<std::uint32_t>(own.fixed.size()), 0});
@@ -69,10 +71,17 @@ void central_policy::begin() {
   for (const object_info& x : objects) {
     reported_.push_back(x.id);
     own.loads.push_back(static_cast<float>(x.load));
+    if (wants_positions()) own.along.push_back(position_of(x.id));
   }
   reported_load_ = own.loads;
   if (with_talk) describe_talk(objects, own.talk);
   take_report(here.rank(), own);
+}
+
+// Elements' places on the curve; then all else by home and number.
+std::uint64_t central_policy::position_of(object_id object) const {
+  if (const auto place = here.element(object)) return curve_position(*place);
+  return std::uint64_t{1} << 63 | object.bits >> 1;
 }
 
 void central_policy::describe_talk(const std::vector<object_info>& objects, talk_report& talk) const {
@@ -118,6 +127,7 @@ void central_policy::solve(std::vector<std::optional<central_report>>& parts) {
   }
   s->problem.load = std::move(all.loads);
   s->problem.fixed_parts = std::move(all.fixed);
+  s->problem.along = std::move(all.along);
   s->talk = std::move(all.talk);
   if (s->problem.load.size() <= most_at_once) {
     find(*s);

@@ -38,10 +38,11 @@ struct talk_report {
 struct central_report {
   std::uint32_t number = 0;
   std::vector<central_rank> ranks;
-  std::vector<float> loads; ///< of their objects
-  std::vector<float> fixed; ///< loads of what stays, the heaviest of a rank first
-  talk_report talk;         ///< empty if the policy does not look at it, or a phase is under way
-  template <class A> void serialize(A& ar) { ar(number, ranks, loads, fixed, talk); }
+  std::vector<float> loads;         ///< of their objects
+  std::vector<float> fixed;         ///< loads of what stays, the heaviest of a rank first
+  std::vector<std::uint64_t> along; ///< by object: its position on a curve; empty if the policy needs none
+  talk_report talk;                 ///< empty if the policy does not look at it, or a phase is under way
+  template <class A> void serialize(A& ar) { ar(number, ranks, loads, fixed, along, talk); }
 };
 
 /// The object that `from` has reported as its number `index` is to go to `to`.
@@ -72,6 +73,8 @@ protected:
     std::vector<std::int32_t> where;
     double gain = 0; ///< so many seconds sooner all end; 0: it is not worth its moves
   };
+  /// Does `decide` look at `assignment_problem::along`?
+  virtual bool wants_positions() const noexcept { return false; }
   /// A function of its arguments and of the policy's parameters alone, since it may be called
   /// outside of the policy's turn.
   virtual decision decide(const assignment_problem& p, const talk_report& talk, const hints& h) const = 0;
@@ -90,6 +93,7 @@ private:
   void begin() final;
   void take_report(int from, const central_report& m);
   void take_orders(int from, const central_orders& m);
+  std::uint64_t position_of(object_id object) const;
   void describe_talk(const std::vector<object_info>& objects, talk_report& talk) const;
   void solve(std::vector<std::optional<central_report>>& parts);
   void find(solution& s) const;

@@ -91,8 +91,8 @@ void round_policy::dist_balance(trigger why) {
     return;
   case trigger::phase:
     phases_ = ready_ = true;
-    if (root() && skipped_++ >= skip_) {
-      skipped_ = 0;
+    if (skipping& s = skips_[here.array_of_phase()]; root() && s.done++ >= s.due) {
+      s.done = 0;
       open(true);
     } else if (begun_) {
       start();
@@ -245,7 +245,9 @@ void round_policy::close(std::uint32_t moved) {
   patience_ = std::max(first_patience, 4 * (closed_ - opened_));
   if (at_phase_) {
     const double cost = closed_ - opened_;
-    skip_ = cost > share_between * level_ && cost > gained_ ? std::min(2 * skip_ + 1, most_skipped) : 0;
+    int& due = skips_[here.array_of_phase()].due;
+    if (level_ > 0) // else nothing is known yet of what objects do
+      due = cost > share_between * level_ && cost > gained_ ? std::min(2 * due + 1, most_skipped) : 0;
   }
   caution_ = at_phase_ ? 1 : moved > 0 ? more_cautious * caution_ : caution_;
   backed_off_ = moved > 0 || at_phase_ ? 1 : std::min(2 * backed_off_, most_backed_off);

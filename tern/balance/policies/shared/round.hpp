@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -175,7 +176,10 @@ private:
   bool open_ = false, wanted_ = false;
   double timer_ = 0; // when it rings; 0: there is none
   double gained_ = 0, caution_ = 1;
-  int skip_ = 0, skipped_ = 0; // phases: so many are left out, and so many have been
+  struct skipping {
+    int due = 0, done = 0; // phases: so many are left out, and so many have been
+  };
+  std::map<std::uint64_t, skipping> skips_; // by array; 0: phases of all objects
   double opened_ = 0, closed_ = 0, distance_ = 0, backed_off_ = 1, patience_;
 };
 

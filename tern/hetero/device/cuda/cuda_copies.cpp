@@ -133,7 +133,8 @@ void cuda_device::allow_access_to(const cuda_target& other) {
 
 ticket cuda_device::copy(int stream, const copy_request& what) {
   target_->enter();
-  queue& q = at(stream, what.way == direction::from_device);
+  queue& q = at(stream, what.way != direction::within);
+  come_after(q, what.after, what.after_others);
   static constexpr const char* names[] = {"copy to the device", "copy from the device", "copy within the device",
                                           "copy from another device"};
   const char* const operation = names[static_cast<int>(what.way)];

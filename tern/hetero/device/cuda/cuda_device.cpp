@@ -213,7 +213,7 @@ void cuda_device::open() {
     pool_->trim();
     return any;
   };
-  queues_.open(switches_.streams ? static_cast<std::size_t>(stream_count_) + 1 : 1);
+  queues_.open(switches_.streams ? static_cast<std::size_t>(stream_count_) + 2 : 1);
   for (std::size_t n = 0; n < queues_.size(); ++n)
     check(t.api.StreamCreateWithPriority(&queues_[n].handle, cu::stream_non_blocking, 0), "make a stream");
   if (host_ && switches_.pinned) host_->lock_with({&lock_pages, &unlock_pages, target_.get()});
@@ -235,7 +235,7 @@ cuda_device::~cuda_device() {
 std::size_t cuda_device::stack_needed() const noexcept { return std::size_t{16} << 20; } // NVRTC's
 
 cuda_device::queue& cuda_device::at(int stream, bool waits) {
-  if (stream < 0 || stream >= streams() + (waits ? 1 : 0)) [[unlikely]]
+  if (stream < 0 || stream >= streams() + (waits ? 2 : 0)) [[unlikely]]
     throw error(errc::invalid_argument, target_->title() + " has the streams 0 to " + std::to_string(streams() - 1) +
                                             ", but not " + std::to_string(stream));
   return queues_[switches_.streams ? static_cast<std::size_t>(stream) : 0];
@@ -244,6 +244,16 @@ cuda_device::queue& cuda_device::at(int stream, bool waits) {
 void cuda_device::order(int stream, ticket t) {
   target_->enter();
   queues_.come_after(at(stream, true), t);
+}
+
+// Events of one context can be waited for in another, of the same process.
+bool cuda_device::waits_for(const device& other) const noexcept {
+  return switches_.ahead && &other != this && dynamic_cast<const cuda_device*>(&other) != nullptr;
+}
+
+event_ref cuda_device::event(ticket t) {
+  target_->enter();
+  return queues_.event(t);
 }
 
 void cuda_device::mark(int stream) {
@@ -420,10 +430,15 @@ void cuda_device::put(queue& q, const cuda_launch& l, const char* kernel) {
                     : "");
 }
 
+void cuda_device::come_after(queue& q, std::span<const ticket> all, std::span<const event_ref> others) {
+  for (const ticket before : all) queues_.come_after(q, before);
+  for (const event_ref& e : others) queues_.come_after_others(q, e);
+}
+
 ticket cuda_device::launch(int stream, const launch_request& what) {
   target_->enter();
   queue& q = at(stream);
-  for (const ticket before : what.after) queues_.come_after(q, before);
+  come_after(q, what.after, what.after_others);
   if (what.sequence) return launch_all(q, *what.sequence, what.task ? what.task->text_name() : nullptr);
   if (what.call) {
     cuda_streams::slot& s =

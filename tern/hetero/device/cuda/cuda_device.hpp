@@ -249,6 +249,9 @@ public:
   std::size_t stack_needed() const noexcept override;
   int streams() const noexcept override { return stream_count_; }
   int waiting_stream() const noexcept override { return stream_count_; }
+  int waiting_stream_in() const noexcept override { return stream_count_ + 1; }
+  bool waits_for(const device& other) const noexcept override;
+  event_ref event(ticket t) override;
   ticket copy(int stream, const copy_request& what) override;
   void prepare(const kernel_code& code) override;
   bool takes_sequences() const noexcept override { return true; }
@@ -279,6 +282,7 @@ private:
   using queue = cuda_streams::stream;
 
   queue& at(int stream, bool waits = false); ///< waits: it may be the waiting one
+  void come_after(queue& q, std::span<const ticket> all, std::span<const event_ref> others);
   void copy_rows(cu::stream s, const copy_request& what);
   void allow_access_to(const cuda_target& other);
   void check(const cuda_kernel& k, const launch_request& what) const;

@@ -21,8 +21,30 @@ std::string named(const char* operation, const char* kernel) {
 }
 } // namespace
 
+struct cuda_streams::told_event final : device_event {
+  told_event(std::shared_ptr<told_events> of, cu::event e) : home(std::move(of)), handle(e) {}
+  ~told_event() override {
+    const std::lock_guard hold(home->lock);
+    if (home->open)
+      home->unused.push_back(handle); // there is room: `event` has made it
+    else
+      home->destroy(handle);
+  }
+  const std::shared_ptr<told_events> home;
+  const cu::event handle;
+};
+
+cuda_streams::cuda_streams(cuda_target& target, cuda_timer& timer)
+    : target_(target), timer_(timer), told_(std::make_shared<told_events>(target.api)) {}
+
 cuda_streams::~cuda_streams() {
   const cuda_api& api = target_.api;
+  {
+    const std::lock_guard hold(told_->lock);
+    told_->open = false;
+    for (const cu::event e : told_->unused) api.EventDestroy(e);
+    told_->unused.clear();
+  }
   for (const slot& s : slots_)
     if (s.event) api.EventDestroy(s.event);
   for (const cu::event e : events_) api.EventDestroy(e);
@@ -235,6 +257,34 @@ void cuda_streams::come_after(stream& s, ticket t) {
   if (!before->event) mark(other);
   target_.check(target_.api.StreamWaitEvent(s.handle, before->event, 0), "let one stream wait for another");
   known = before->place;
+}
+
+// An event of its own: one that is recorded again while another device is yet to be told to wait
+// for it might wait for that one.
+event_ref cuda_streams::event(ticket t) {
+  const slot* const of = find(t);
+  if (!of || of->come) return nullptr;
+  cu::event e = nullptr;
+  {
+    const std::lock_guard hold(told_->lock);
+    if (!told_->unused.empty()) {
+      e = told_->unused.back();
+      told_->unused.pop_back();
+    }
+  }
+  if (!e) {
+    target_.check(target_.api.EventCreate(&e, cu::event_disable_timing), "make an event");
+    const std::lock_guard hold(told_->lock);
+    told_->unused.reserve(++told_->made);
+  }
+  auto made = std::make_shared<told_event>(told_, e);
+  target_.check(target_.api.EventRecord(e, all_[of->queue].handle), "record an event for other devices");
+  return made;
+}
+
+void cuda_streams::come_after_others(stream& s, const event_ref& e) {
+  const auto& told = dynamic_cast<const told_event&>(*e);
+  target_.check(target_.api.StreamWaitEvent(s.handle, told.handle, 0), "let a stream wait for another device");
 }
 
 } // namespace tern::hetero::detail

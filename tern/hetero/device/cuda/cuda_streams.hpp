@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -64,7 +66,7 @@ public:
     std::uint64_t place = 0;
   };
 
-  cuda_streams(cuda_target& target, cuda_timer& timer) : target_(target), timer_(timer) {}
+  cuda_streams(cuda_target& target, cuda_timer& timer);
   ~cuda_streams();
   cuda_streams(const cuda_streams&) = delete;
   cuda_streams& operator=(const cuda_streams&) = delete;
@@ -82,6 +84,10 @@ public:
   void mark(stream& s);
   /// What is put there from now on comes after `t`.
   void come_after(stream& s, ticket t);
+  /// The end of `t`, for streams of other devices. \return null: it is over.
+  event_ref event(ticket t);
+  /// What is put there from now on comes after that, which is another device's.
+  void come_after_others(stream& s, const event_ref& e);
   bool done(ticket t);
   /// Nanoseconds, of what was found to be done last; 0: not known.
   std::int64_t took() const noexcept { return took_; }
@@ -95,6 +101,17 @@ public:
   std::size_t open_tickets() const noexcept { return slots_.size() - unused_.size(); }
 
 private:
+  /// Events that other devices wait for. They come back when these have been told to. Thread-safe.
+  struct told_events {
+    explicit told_events(const cuda_api& of) : destroy(of.EventDestroy) {}
+    const decltype(cuda_api::EventDestroy) destroy;
+    std::mutex lock;
+    std::vector<cu::event> unused;
+    std::size_t made = 0;
+    bool open = true; ///< else what comes back is destroyed
+  };
+  struct told_event;
+
   // A ticket is the number of a slot, and how often it was used: one that was forgotten is
   // recognised.
   slot* find(ticket t);
@@ -113,6 +130,7 @@ private:
   std::vector<slot> slots_;
   std::vector<std::uint32_t> unused_; // slots
   std::vector<cu::event> events_;     // that are not recorded
+  std::shared_ptr<told_events> told_;
   std::uint64_t round_ = 0;
   bool has_put_ = false;          // in this round
   std::uint32_t busy_rounds_ = 0; // one after the other: in each something was put into a stream

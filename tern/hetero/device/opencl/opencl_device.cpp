@@ -312,6 +312,7 @@ cl::event opencl_device::enqueue_pieces(cl::queue q, const copy_request& what, s
 }
 
 ticket opencl_device::copy(int stream, const copy_request& what) {
+  for (const ticket t : what.after) order(stream, t);
   const cl::queue q = queue(stream, what.way == direction::from_device);
   static constexpr const char* names[] = {"copy to the device", "copy from the device", "copy within the device",
                                           "copy from another device"};

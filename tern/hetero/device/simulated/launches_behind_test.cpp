@@ -141,5 +141,95 @@ TEST(fake_device, skips_what_is_behind_a_failure) {
   expect_nothing_left(strict);
 }
 
+TEST(fake_device, comes_behind_operations_of_another) {
+  moment = 0;
+  simulated_settings s = still();
+  s.launch = 10;
+  s.waits = 3;
+  s.latency = 1;
+  simulated_device a(0, s, 1), b(1, s, 1);
+  EXPECT_TRUE(b.waits_for(a));
+  EXPECT_FALSE(a.waits_for(a));
+  const kernel_code nothing = code_of(test_kernels::nothing);
+  const memory_handle m = b.allocate(8);
+  std::uint64_t host = 7, seen = 0;
+  copy_request in, out;
+  in.host = reinterpret_cast<std::byte*>(&host);
+  out.way = direction::from_device;
+  out.host = reinterpret_cast<std::byte*>(&seen);
+  in.device = out.device = m;
+  in.row_bytes = out.row_bytes = 8;
+
+  const ticket first = a.launch(2, {&nothing, {}, 0, {}});
+  const std::vector<event_ref> ends = {a.event(first)};
+  EXPECT_EQ(a.event(first), ends[0]);
+  in.after_others = ends;
+  const ticket copied = b.copy(b.waiting_stream_in(), in); // from 13 to 14
+  launch_request next{&nothing, {}, 0, {}};
+  next.after = {&copied, 1};
+  const ticket second = b.launch(2, next); // from 17 to 27
+  moment = 27;
+  EXPECT_FALSE(b.done(second)) << "the other device's owner has not looked";
+  EXPECT_TRUE(a.done(first));
+  EXPECT_EQ(a.event(first), nullptr);
+  EXPECT_TRUE(b.done(second));
+  EXPECT_EQ(b.took(), 10);
+  EXPECT_TRUE(b.done(copied));
+  const ticket home = b.copy(1, out);
+  moment = 28;
+  EXPECT_TRUE(b.done(home));
+  EXPECT_EQ(seen, 7u);
+  EXPECT_THAT(refusal(errc::invalid_argument, [&] { b.copy(b.waiting_stream(), in); }), HasSubstr("no stream 3"));
+  b.free(m, 8);
+  expect_nothing_left(a);
+  expect_nothing_left(b);
+}
+
+TEST(fake_device, does_nothing_behind_what_another_has_not_done) {
+  for (const bool lost : {false, true}) {
+    moment = 0;
+    simulated_settings s = still();
+    s.launch = 10;
+    s.faults.kernel = 1;
+    simulated_device a(0, s, 1);
+    s.faults.kernel = 0;
+    simulated_device b(1, s, 1);
+    const kernel_code nothing = code_of(test_kernels::nothing);
+    const memory_handle m = b.allocate(8);
+    std::uint64_t host = 7;
+    copy_request in;
+    in.host = reinterpret_cast<std::byte*>(&host);
+    in.device = m;
+    in.row_bytes = 8;
+    const ticket bad = a.launch(2, {&nothing, {}, 0, {}});
+    const std::vector<event_ref> ends = {a.event(bad)};
+    in.after_others = ends;
+    const ticket copied = b.copy(b.waiting_stream_in(), in);
+    launch_request next{&nothing, {}, 0, {}};
+    next.after = {&copied, 1};
+    const ticket behind = b.launch(2, next);
+    const std::vector<event_ref> its_end = {b.event(behind)};
+    next.after = {};
+    next.after_others = its_end;
+    const ticket last = a.launch(2, next); // a chain that comes back
+    moment = 100;
+    if (lost) {
+      a.lose();
+      EXPECT_NE(refusal(errc::device_lost, [&] { a.done(bad); }), "");
+    } else {
+      EXPECT_NE(refusal(errc::device_failed, [&] { a.done(bad); }), "");
+    }
+    EXPECT_THROW(b.done(copied), predecessor_failed);
+    EXPECT_THROW(b.done(behind), predecessor_failed);
+    if (lost)
+      EXPECT_NE(refusal(errc::device_lost, [&] { a.done(last); }), "");
+    else
+      EXPECT_THROW(a.done(last), predecessor_failed);
+    b.free(m, 8);
+    expect_nothing_left(a);
+    expect_nothing_left(b);
+  }
+}
+
 } // namespace
 } // namespace tern::hetero::detail

@@ -5,6 +5,7 @@
 #include <tern/hetero/device/settings.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -80,6 +81,12 @@ std::int64_t device_of(std::uint64_t number) {
   return static_cast<std::int64_t>((number & ~handle_mark) >> serial_bits) - 1;
 }
 
+// None of two operations that end at the same moment waits for the later one.
+std::uint64_t next_turn() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed);
+}
+
 constexpr std::byte poison{0xa5};
 constexpr double longest = 1e15; // nanoseconds, of one operation
 
@@ -109,7 +116,7 @@ constinit const device_kind_entry simulated_kind{.name = "simulated",
                                                  .find = [](device_search& s) { return open_simulated(s.opts); }};
 
 simulated_device::simulated_device(int number, const simulated_settings& settings, int queues)
-    : number_(number), settings_(settings), free_at_(static_cast<std::size_t>(3 + std::max(queues, 1))),
+    : number_(number), settings_(settings), free_at_(static_cast<std::size_t>(4 + std::max(queues, 1))),
       made_(settings.now()), dice_(static_cast<std::uint64_t>(number) + 1) {
   info_.kind = device_kind::simulated;
   info_.id = "simulated" + std::to_string(number);
@@ -182,7 +189,7 @@ void simulated_device::check_copy(const operation& op) const {
     refuse(op, "comes from another device, which this one does not reach");
   const bool within = what.way == direction::within;
   const int needed = what.way == direction::to_device || between ? 0 : what.way == direction::from_device ? 1 : 2;
-  const bool waits = what.way == direction::from_device && op.stream == waiting_stream();
+  const bool waits = op.stream == waiting_for(what.way);
   if (!waits && (within ? op.stream < needed : op.stream != needed))
     refuse(op, "belongs into stream " + std::to_string(needed) + (within ? " or a later one" : ""));
   if (!rows_apart(what, device_side(what)) || !rows_apart(what, within || between ? from_side(what) : host_side(what)))
@@ -261,7 +268,7 @@ void simulated_device::free(memory_handle memory, std::size_t bytes) noexcept {
 // ---- operations
 
 simulated_device::operation simulated_device::make(int stream, const char* what, bool waits) const {
-  if (stream < 0 || stream >= streams() + (waits ? 1 : 0))
+  if (stream < 0 || (stream >= streams() && !waits))
     throw error(errc::invalid_argument, info_.id + ": there is no stream " + std::to_string(stream) + " for " + what +
                                             ", only 0 to " + std::to_string(streams() - 1));
   operation op;
@@ -277,14 +284,24 @@ ticket simulated_device::put(operation&& op, double duration) {
   free_at = op.begin + std::llround(std::min(duration, longest));
   op.end = free_at;
   const ticket t = op.number;
-  pending_.emplace(op.end, t);
+  op.turn = next_turn();
+  pending_.insert({op.end, op.turn, t});
   asked_.emplace(seen_at(op), t);
   operations_.emplace(t, std::move(op));
   return t;
 }
 
 // One that is forgotten is done, and the host knows what has become of it.
-void simulated_device::come_after(operation& op, std::span<const ticket> all) {
+void simulated_device::come_after(operation& op, std::span<const ticket> all, std::span<const event_ref> others) {
+  for (const event_ref& e : others) {
+    auto end = std::dynamic_pointer_cast<const end_of_operation>(e);
+    if (!end)
+      throw error(errc::invalid_argument,
+                  describe(op) + " is to come after something that is no operation of its kind");
+    op.begin = std::max(op.begin, end->end);
+    op.delay += std::llround(settings_.waits);
+    op.elsewhere.push_back(std::move(end));
+  }
   std::vector<int> streams; // in which there is one to wait for
   for (const ticket t : all) {
     if (device_of(t) != number_ || t > named(number_, given_))
@@ -303,17 +320,20 @@ void simulated_device::come_after(operation& op, std::span<const ticket> all) {
 }
 
 void simulated_device::skip_what_follows(const operation& op) noexcept {
-  for (const auto& [end, t] : pending_)
-    if (operation& later = operations_.at(t);
+  for (const ending& e : pending_)
+    if (operation& later = operations_.at(e.number);
         std::find(later.after.begin(), later.after.end(), op.number) != later.after.end())
       later.skipped = true;
 }
 
 ticket simulated_device::copy(int stream, const copy_request& what) {
   check_usable();
-  operation op = make(stream, "a copy", what.way == direction::from_device);
+  operation op = make(stream, "a copy", stream == waiting_for(what.way));
   op.copy = what;
+  op.copy.after = {}; // they are the caller's
+  op.copy.after_others = {};
   check_copy(op);
+  come_after(op, what.after, what.after_others);
   op.fails = strikes(settings_.faults.copy);
   simulated_counters::copies& count = what.way == direction::to_device     ? counted_.to_device
                                       : what.way == direction::from_device ? counted_.from_device
@@ -354,7 +374,7 @@ simulated_device::operation simulated_device::kernel(int stream, const launch_re
     if (!what.arguments[i].memory) std::memcpy(&op.values[op.at[i]], what.arguments[i].value, what.arguments[i].bytes);
   op.dynamic.resize((what.dynamic_bytes + sizeof(line) - 1) / sizeof(line));
   if (!op.dynamic.empty()) std::memset(op.dynamic.data(), static_cast<int>(poison), op.dynamic.size() * sizeof(line));
-  come_after(op, what.after);
+  come_after(op, what.after, what.after_others);
   op.fails = strikes(settings_.faults.kernel);
   return op;
 }
@@ -403,7 +423,7 @@ ticket simulated_device::launch_fused(int stream, std::span<const launch_request
 
 void simulated_device::order(int stream, ticket t) {
   check_usable();
-  const operation op = make(stream, "an order", true);
+  const operation op = make(stream, "an order", stream == waiting_stream() || stream == waiting_stream_in());
   if (t == 0) return;
   if (device_of(t) != number_ || t > named(number_, given_))
     throw error(errc::invalid_argument, info_.id + ": stream " + std::to_string(stream) +
@@ -414,6 +434,23 @@ void simulated_device::order(int stream, ticket t) {
     if (found->second.end > settings_.now())
       free_at = std::max(free_at, found->second.end) + std::llround(settings_.waits);
   }
+}
+
+event_ref simulated_device::event(ticket t) {
+  check_usable();
+  const auto found = operations_.find(t);
+  if (found == operations_.end()) return nullptr;
+  operation& op = found->second;
+  if (!op.told) {
+    op.told = std::make_shared<end_of_operation>(op.end);
+    if (op.finished) tell(op, !op.failure && !op.skipped);
+  }
+  return op.told;
+}
+
+void simulated_device::tell(const operation& op, bool is_done) noexcept {
+  if (op.told && op.told->is.load(std::memory_order_relaxed) == end_of_operation::under_way)
+    op.told->is.store(is_done ? end_of_operation::done : end_of_operation::not_done, std::memory_order_release);
 }
 
 const simulated_device& simulated_device::source_of(const copy_request& what) const noexcept {
@@ -476,7 +513,8 @@ void simulated_device::perform(operation& op) {
   } else if (!is_empty(op.copy)) {
     move(op);
   }
-  if (op.code && (op.failure || op.skipped)) skip_what_follows(op);
+  if (op.failure || op.skipped) skip_what_follows(op);
+  tell(op, !op.failure && !op.skipped);
   op.values.clear();
   op.dynamic.clear();
   op.others.clear();
@@ -484,8 +522,13 @@ void simulated_device::perform(operation& op) {
 
 void simulated_device::progress() {
   const std::int64_t now = settings_.now();
-  while (!pending_.empty() && pending_.begin()->first <= now) {
-    operation& op = operations_.at(pending_.begin()->second);
+  while (!pending_.empty() && pending_.begin()->at <= now) {
+    operation& op = operations_.at(pending_.begin()->number);
+    for (const auto& other : op.elsewhere) { // acquire: what it wrote
+      const auto is = other->is.load(std::memory_order_acquire);
+      if (is == end_of_operation::under_way) return;
+      op.skipped = op.skipped || is == end_of_operation::not_done;
+    }
     if (op.loses || (op.fails && op.code && !settings_.skip)) return lose();
     pending_.erase(pending_.begin());
     perform(op);
@@ -494,7 +537,8 @@ void simulated_device::progress() {
 
 void simulated_device::forget(ticket t) noexcept {
   if (const auto found = operations_.find(t); found != operations_.end()) {
-    pending_.erase({found->second.end, t});
+    tell(found->second, false); // unless it has been told
+    pending_.erase({found->second.end, found->second.turn, t});
     asked_.erase({seen_at(found->second), t});
     operations_.erase(found);
   }
@@ -522,7 +566,9 @@ bool simulated_device::done(ticket t) {
 }
 
 // What could be seen before, and has not been asked for, need not be soon.
+// Others may wait for what its owner does not ask for: not until these have ended, say.
 std::int64_t simulated_device::poll_delay() noexcept {
+  if (!lost_) progress();
   const std::int64_t now = settings_.now();
   for (const auto& [seen, t] : asked_) {
     if (seen > now) return seen - now;
@@ -533,6 +579,7 @@ std::int64_t simulated_device::poll_delay() noexcept {
 
 void simulated_device::lose() noexcept {
   lost_ = true;
+  for (const auto& [number, op] : operations_) tell(op, false);
   pending_.clear();
   asked_.clear();
 }

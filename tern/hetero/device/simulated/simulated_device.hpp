@@ -8,9 +8,10 @@
 /// operations end is said by a model: each stream has a timeline, on which an operation begins when
 /// it was put there, when the stream's previous one has ended and when those have that it is
 /// ordered after, whichever is the latest. Not before it has ended is the data moved or the kernel
-/// run, by the first `done` after that moment, of whatever ticket; of several in the order in which
-/// they end. So a program that does not wait for what it needs reads old bytes, or those that fresh
-/// memory is filled with, rather than being right by chance.
+/// run, by the first `done` or `poll_delay` after that moment, of several in the order in which
+/// they end. What comes after an operation of another such device (`after_others`), and what ends
+/// later, is done when that one is. So a program that does not wait for what it needs reads old
+/// bytes, or those that fresh memory is filled with, rather than being right by chance.
 ///
 /// The option `hetero-simulated` is `COUNT[:WORD=VALUE,…]`, say
 /// `2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2`:
@@ -23,7 +24,7 @@
 /// - `speed` how many times as fast kernels do their work;
 /// - `fuse` so many small equal kernels can be one launch; 1: none (fusion.hpp);
 /// - `notice` time from an operation's end until the host can see it; `waits` time that a launch
-///   takes more for each other stream that it has to wait for;
+///   takes more for each other stream that it has to wait for, and each operation of another device;
 /// - `noise` standard deviation of kernels' times, as a part of them; `outlier=0.01x100` one in a
 ///   hundred takes a hundred times as long; `slow-first` times as long the first launch of each
 ///   kernel takes; `drift=2@0.5s` all take twice as long from half a second on;
@@ -123,13 +124,15 @@ class simulated_device final : public device, private launch_fuser {
 public:
   /// \param number of the id, "simulated0"; \param queues streams for kernels, at least 1.
   simulated_device(int number, const simulated_settings& settings, int queues);
+  ~simulated_device() override { lose(); } // what others wait for
 
   const device_info& info() const noexcept override { return info_; }
   memory_handle allocate(std::size_t bytes) override;
   void free(memory_handle memory, std::size_t bytes) noexcept override;
   std::size_t memory_limit() const noexcept override { return settings_.memory; }
-  int streams() const noexcept override { return static_cast<int>(free_at_.size()) - 1; }
+  int streams() const noexcept override { return static_cast<int>(free_at_.size()) - 2; }
   int waiting_stream() const noexcept override { return streams(); }
+  int waiting_stream_in() const noexcept override { return streams() + 1; }
   ticket copy(int stream, const copy_request& what) override;
   ticket launch(int stream, const launch_request& what) override;
   launch_fuser* fuser() noexcept override { return settings_.fuse > 1 ? this : nullptr; }
@@ -139,6 +142,10 @@ public:
   void order(int stream, ticket t) override;
   bool done(ticket t) override;
   bool launches_behind() const noexcept override { return true; }
+  event_ref event(ticket t) override;
+  bool waits_for(const device& other) const noexcept override {
+    return &other != this && other.info().kind == device_kind::simulated;
+  }
   bool measures() const noexcept override { return true; }
   std::int64_t took() const noexcept override { return took_; }
   std::optional<std::int64_t> copy_takes(direction way, std::size_t bytes) const noexcept override {
@@ -176,8 +183,16 @@ private:
     memory_handle memory;
     std::size_t offset;
   };
+  /// The end of an operation, for other devices.
+  struct end_of_operation final : device_event {
+    enum state : std::uint8_t { under_way, done, not_done };
+    explicit end_of_operation(std::int64_t at) : end(at) {}
+    const std::int64_t end;
+    std::atomic<state> is{under_way}; ///< release: its data
+  };
   struct operation {
     ticket number = 0;
+    std::uint64_t turn = 0; // of all devices' operations that end at the same moment
     int stream = 0;
     std::int64_t begin = 0, end = 0;
     std::int64_t delay = 0; // for what it waits for in other streams
@@ -189,6 +204,8 @@ private:
     std::vector<reference> references;
     std::vector<operation> others; // in the same launch
     std::vector<ticket> after;
+    std::vector<std::shared_ptr<const end_of_operation>> elsewhere; // it comes after these
+    std::shared_ptr<end_of_operation> told;                         // null: no other device knows it
     bool fails = false, loses = false, finished = false;
     bool skipped = false; // one before it has failed, or was skipped
     bool told_of = false; // `poll_delay` has said that its end can be seen
@@ -199,13 +216,18 @@ private:
   std::string describe(const operation& op) const;
   [[noreturn]] void refuse(const operation& op, const std::string& what) const;
   void check_usable();
-  operation make(int stream, const char* what, bool waits = false) const; ///< waits: in the waiting one, too
+  operation make(int stream, const char* what, bool waits = false) const; ///< waits: in a waiting one, too
+  /// The stream of those copies that come after others; -1: none.
+  int waiting_for(direction way) const noexcept {
+    return way == direction::within ? -1 : way == direction::from_device ? waiting_stream() : waiting_stream_in();
+  }
+  static void tell(const operation& op, bool is_done) noexcept;
   operation kernel(int stream, const launch_request& what);
   double work(const operation& op) const noexcept;
   /// What a launch of the kernel takes that should take so long.
   double unsteady(const kernel_code* code, double duration);
   ticket put(operation&& op, double duration);
-  void come_after(operation& op, std::span<const ticket> all);
+  void come_after(operation& op, std::span<const ticket> all, std::span<const event_ref> others);
   void skip_what_follows(const operation& op) noexcept;
   bool memory_is_there(const operation& op) const;
   std::byte* find(memory_handle memory) const noexcept;
@@ -229,10 +251,16 @@ private:
   std::map<std::uintptr_t, block> blocks_;      // address: handles are numbers that count up, and point to nothing
   std::uint64_t given_ = 0;                     // handles and tickets
   std::size_t bytes_ = 0;
-  std::vector<std::int64_t> free_at_;                 // of each stream: when what is put into it may begin
-  std::map<ticket, operation> operations_;            // not forgotten
-  std::set<std::pair<std::int64_t, ticket>> pending_; // by the time at which they end
-  std::set<std::pair<std::int64_t, ticket>> asked_;   // not forgotten, by the time at which the host can see their end
+  std::vector<std::int64_t> free_at_;      // of each stream: when what is put into it may begin
+  std::map<ticket, operation> operations_; // not forgotten
+  struct ending {
+    std::int64_t at;
+    std::uint64_t turn;
+    ticket number;
+    auto operator<=>(const ending&) const = default;
+  };
+  std::set<ending> pending_;                        // by the time at which they end
+  std::set<std::pair<std::int64_t, ticket>> asked_; // not forgotten, by the time at which the host can see their end
   simulated_counters counted_;
   const std::int64_t made_;
   std::mt19937_64 dice_;                        // the same in each run

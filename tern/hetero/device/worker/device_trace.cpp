@@ -19,6 +19,7 @@ constexpr std::size_t tracks_each = 128; // numbers of tracks that a device has;
 
 std::string name_of_stream(const std::string& id, std::size_t stream, std::size_t streams) {
   if (stream == streams) return id + " out, behind kernels";
+  if (stream == streams + 1) return id + " in, behind kernels of others";
   if (stream == 0) return id + " in";
   if (stream == 1) return id + " out";
   const bool alone = streams == first_for_kernels + 1;
@@ -42,8 +43,8 @@ const char* name_of(direction way) noexcept {
 } // namespace
 
 device_tracks::device_tracks(int rank, std::size_t number, const std::string& id, int streams)
-    : rank_(rank), number_(number), memory_(id + " bytes"), streams_(static_cast<std::size_t>(streams) + 1) {
-  for (std::size_t i = 0; i < streams_.size(); ++i) streams_[i].name = name_of_stream(id, i, streams_.size() - 1);
+    : rank_(rank), number_(number), memory_(id + " bytes"), streams_(static_cast<std::size_t>(streams) + 2) {
+  for (std::size_t i = 0; i < streams_.size(); ++i) streams_[i].name = name_of_stream(id, i, streams_.size() - 2);
 }
 
 // Tracks are of one recording, and made when they are needed: most programs use a few of the

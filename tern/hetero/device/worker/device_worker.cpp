@@ -65,6 +65,15 @@ void device_worker::arrive(transfer* x) noexcept {
   wake();
 }
 
+void device_worker::arrive(handed_task&& t) {
+  {
+    const std::lock_guard hold(guard_);
+    handed_in_.push_back(std::move(t));
+    has_new_successors_ = true;
+  }
+  wake();
+}
+
 void device_worker::free_later(memory_handle memory, std::size_t bytes) noexcept {
   bytes_.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed); // no object's any more
   const std::lock_guard hold(guard_);
@@ -96,6 +105,8 @@ bool device_worker::take_arrivals() noexcept {
     tasks_now_.swap(tasks_in_);
     transfers_now_.swap(transfers_in_);
     frees_now_.swap(frees_in_);
+    handed_.insert(handed_.end(), std::move_iterator(handed_in_.begin()), std::move_iterator(handed_in_.end()));
+    handed_in_.clear();
   }
   const bool freed = !frees_now_.empty();
   const bool any = !tasks_now_.empty() || !transfers_now_.empty() || !frees_now_.empty();
@@ -132,6 +143,7 @@ void device_worker::finish(task_record* t) noexcept {
 }
 
 void device_worker::finish(transfer* x, std::exception_ptr failed) noexcept {
+  forget_others(x);
   tracks_.ends(x, failed != nullptr);
   if (failed) failed = with_object(*x, failed);
   if (x->unpack && !failed) {
@@ -165,7 +177,8 @@ std::exception_ptr device_worker::with_object(const transfer& x, const std::exce
 // Transfers -----------------------------------------------------------------------------------------------------------
 
 // \param after launches that it comes behind; those of `x->follows`.
-void device_worker::begin(transfer* x, std::span<const ticket> after) noexcept {
+// \param others the same on another device; those of `x->others`, or what comes behind them.
+void device_worker::begin(transfer* x, std::span<const ticket> after, std::span<const event_ref> others) noexcept {
   if (x->to == transfer::unsettled && !home_.copies().settle(x, lost_)) return;
   try {
     if (lost_)
@@ -184,25 +197,27 @@ void device_worker::begin(transfer* x, std::span<const ticket> after) noexcept {
       what.host = x->staged.data();
     }
     const int stream = !x->follows.empty()                  ? device_->waiting_stream()
+                       : !x->others.empty()                 ? device_->waiting_stream_in()
                        : what.way == direction::within      ? 2
                        : what.way == direction::from_device ? 1
                                                             : 0;
-    for (const ticket t : after) device_->order(stream, t);
+    what.after = after;
+    what.after_others = others;
     tracks_.begins(stream, *x, what);
     x->way = what.way;
     x->bytes = what.row_bytes * what.rows * what.slices;
     x->both_ways = std::any_of(moving_.begin(), moving_.end(),
-                               [x](const transfer* o) { return o->way != x->way && o->follows.empty(); });
+                               [x](const transfer* o) { return o->way != x->way && !o->is_behind(); });
     x->running = device_->copy(stream, what);
     home_.copies().count_copy(what.way, x->bytes);
-    if (x->running == 0 && x->follows.empty()) return finish(x, nullptr);
+    if (x->running == 0 && !x->is_behind()) return finish(x, nullptr);
     moving_.push_back(x);
-    if (x->follows.empty()) return;
-    ++behind_;
+    if (!x->is_behind()) return;
+    if (!x->follows.empty()) ++behind_;
     home_.copies().count_copy_behind();
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
-    const bool among_followers = !x->follows.empty(); // whose lists are being gone through
+    const bool among_followers = x->is_behind(); // whose lists are being gone through
     finish(x, why);
     if (is_loss(why) && among_followers)
       found_loss_ = why;
@@ -220,12 +235,14 @@ bool device_worker::poll() noexcept {
   for (std::size_t i = 0; i < moving_.size() && !loss;) {
     transfer* const x = moving_[i];
     std::exception_ptr why;
-    bool again = x->again;
+    bool again = false;
     try {
-      if (!x->follows.empty() || !device_->done(x->running)) { // the end of what it follows is seen first
+      if (!may_be_over(x) || !device_->done(x->running)) { // the end of what it follows is seen first
         ++i;
         continue;
       }
+      again = x->again;
+      why = std::exchange(x->source_failed, nullptr);
       if (device_->measures()) home_.sampler().copied(number_, x->way, x->bytes, device_->took(), x->both_ways);
     } catch (const predecessor_failed&) {
       again = true;
@@ -237,6 +254,7 @@ bool device_worker::poll() noexcept {
     if (again && !why) {
       tracks_.ends(x, true);
       x->again = false;
+      home_.copies().made_again(*x);
       begin(x);
     } else {
       finish(x, why);
@@ -350,6 +368,7 @@ void device_worker::work() noexcept {
     did = admit() || did;
     did = launch_ready() || did;
     did = launch_followers() || did;
+    did = launch_handed() || did;
     did = poll() || did;
     progress_ = did;
     if (measures_power_) measure_power();
@@ -420,15 +439,17 @@ bool device_worker::is_here() const noexcept {
 
 bool device_worker::has_arrivals() const noexcept {
   const std::lock_guard hold(guard_);
-  return !tasks_in_.empty() || !transfers_in_.empty() || !frees_in_.empty();
+  return !tasks_in_.empty() || !transfers_in_.empty() || !frees_in_.empty() || !handed_in_.empty();
 }
 
 bool device_worker::wait_or_finish() noexcept {
   if (!ready_.empty() || (!gathered_.empty() && running_.empty())) return false; // a loss on the way
-  const bool at_work = !running_.empty() || !moving_.empty() || starved_;
+  const bool at_work = !running_.empty() || !moving_.empty() || !handed_.empty() || starved_;
   if (!at_work) { // whatever is left waits for something that arrives
     const std::lock_guard hold(guard_);
-    if (!tasks_in_.empty() || !transfers_in_.empty() || (!frees_in_.empty() && !waiting_.empty())) return false;
+    if (!tasks_in_.empty() || !transfers_in_.empty() || !handed_in_.empty() ||
+        (!frees_in_.empty() && !waiting_.empty()))
+      return false;
     runs_in_.store(nullptr, std::memory_order_relaxed); // before another fiber may begin
     active_ = false;
     return true;
@@ -479,7 +500,7 @@ memory_handle device_worker::allocate(std::size_t bytes) {
 // What has an instance, as far as this worker knows.
 std::string device_worker::holder_of(const object_state& o, std::size_t instance) const {
   for (const transfer* x : moving_)
-    if (x->follows.empty() && x->object == &o && (x->from == instance || x->to == instance)) // else a task is at it
+    if (!x->is_behind() && x->object == &o && (x->from == instance || x->to == instance)) // else a task is at it
       return x->save ? " (being saved)" : x->to == instance ? " (being copied to it)" : " (being copied from it)";
   const task_record* by = nullptr;
   const auto look = [&](task_record* t) {
@@ -512,7 +533,10 @@ std::string device_worker::snapshot() noexcept {
     const std::unique_lock hold(x->object->lock, std::try_to_lock);
     text += "      copy " + std::string(x->to == 0 ? "from it, of " : "to it, of ") +
             (hold ? x->object->text(x->part) : "an object that another thread has locked") +
-            (x->follows.empty() ? "" : ", behind " + called(*x->follows.front())) + "\n";
+            (!x->follows.empty()  ? ", behind " + called(*x->follows.front())
+             : !x->others.empty() ? ", behind " + called(*x->others.front().task) + " on another device"
+                                  : "") +
+            "\n";
   }
   if (!waiting_.empty()) {
     const task_record& t = *waiting_.front();

@@ -47,6 +47,8 @@ public:
 
   void arrive(task_record* t) noexcept override;
   void arrive(transfer* x) noexcept override;
+  void arrive(handed_task&& t) override;
+  bool takes_across(const device_queue& from) const noexcept override;
   void free_later(memory_handle memory, std::size_t bytes) noexcept override;
   void look_for_successors() noexcept override;
   void holds(object_state& o, std::size_t instance) override { resident_.add(o, instance); }
@@ -116,6 +118,8 @@ private:
   bool launch_followers() noexcept;
   followers::state offer(task_record* t, const followers::successor& s) noexcept;
   void launch_behind(task_record* t, const followers::successor& s) noexcept;
+  void launch_behind(task_record* t, std::span<const ticket> after, std::span<const event_ref> others,
+                     int stream) noexcept;
   bool takes_more_behind() const noexcept;
   bool has_equals(task_record* t) const noexcept;
   void gave(launched& l) noexcept;
@@ -125,6 +129,13 @@ private:
   void bring_home(task_record* t, const followers::successor& s) noexcept;
   void followed_ended(const task_record* t) noexcept;
   void followed_again(const task_record* t) noexcept;
+  // across.cpp
+  void hand_over(task_record* t, const followers::successor& s) noexcept;
+  bool launch_handed() noexcept;
+  bool take(handed_task& h) noexcept;
+  bool may_be_over(transfer* x) noexcept;
+  void let_go(handed_task& h) noexcept;
+  static void forget_others(transfer* x) noexcept;
   static constexpr int streams_most = 2 + 64; ///< of a device that launches behind
   static constexpr std::uint64_t bit_of(int stream) noexcept { return std::uint64_t{1} << (stream - 2); }
   bool is_asked(const launched& l, std::uint64_t waiting_streams) const noexcept;
@@ -135,7 +146,7 @@ private:
   ticket put(task_record* t, int stream, const launch_request& what);
   ticket put_each(task_record* t, int stream, const launch_sequence& all, std::span<const ticket> after);
   void end_steps(task_record* t) noexcept;
-  void begin(transfer* x, std::span<const ticket> after = {}) noexcept;
+  void begin(transfer* x, std::span<const ticket> after = {}, std::span<const event_ref> others = {}) noexcept;
   void finish(task_record* t) noexcept;
   void finish(transfer* x, std::exception_ptr failed) noexcept;
   void handle_loss(std::exception_ptr why) noexcept;
@@ -169,6 +180,7 @@ private:
   mutable tern::detail::spin_lock guard_; // of what arrives
   std::vector<task_record*> tasks_in_;
   std::vector<transfer*> transfers_in_;
+  std::vector<handed_task> handed_in_;
   std::vector<block> frees_in_;
   bool active_ = false; // there is a fiber
   bool sleeps_ = false; // and it waits for `wakeup_`
@@ -194,6 +206,7 @@ private:
   std::vector<described> described_; // for their memory, with the next two
   std::vector<argument> arguments_;
   std::vector<launch_request> equal_;
+  std::vector<handed_task> handed_; // by workers of other devices
   std::vector<transfer*> moving_;
   std::size_t behind_ = 0; // of them: those that follow tasks that have not ended
   // Of sequences, but for the last ones.

@@ -68,6 +68,7 @@ public:
       if ((l->target & edge_bits) == hook_edge) return true;
       // address: of what the link was made for
       const auto* const to = reinterpret_cast<task_record*>(l->target & ~edge_bits);
+      if (to->marks.load(std::memory_order_relaxed) & task_record::across) continue; // it has an event of its own
       // acquire: what was made of it until it was submitted
       const std::int32_t waits = to == next ? 0 : to->pending.load(std::memory_order_acquire);
       if (waits == 0 || waits >= task_record::not_submitted / 2) continue;

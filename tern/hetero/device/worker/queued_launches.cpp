@@ -95,8 +95,11 @@ followers::state device_worker::offer(task_record* t, const followers::successor
   using state = followers::state;
   constexpr unsigned other_way = task_record::commutes | task_record::order_only | task_record::pins |
                                  task_record::reduces | task_record::acquired | task_record::given;
+  // Its worker is another one, since before what it follows was launched again.
+  if (t->marks.load(std::memory_order_relaxed) & task_record::across) return state::decided;
   if (!(t->flags & task_record::placed) || !home_.placement().allowed(*t, number_)) {
     bring_home(t, s);
+    hand_over(t, s);
     return state::decided;
   }
   if ((t->flags & other_way) || !t->sound() || !t->work || !t->work->describe) return state::decided;
@@ -122,6 +125,13 @@ followers::state device_worker::offer(task_record* t, const followers::successor
 // If it cannot be launched it comes back when its predecessors have ended, as it has its data: it
 // is completed then, or launched.
 void device_worker::launch_behind(task_record* t, const followers::successor& s) noexcept {
+  after_.clear();
+  for (const followers::place& p : s.after) after_.push_back(p.end);
+  launch_behind(t, after_, {}, stream_behind(s));
+}
+
+void device_worker::launch_behind(task_record* t, std::span<const ticket> after, std::span<const event_ref> others,
+                                  int stream) noexcept {
   claim(t);
   if (!t->sound()) return;
   launched l{t, nullptr, {}};
@@ -131,12 +141,11 @@ void device_worker::launch_behind(task_record* t, const followers::successor& s)
     launch_request what;
     t->work->describe(*t, what, arguments.data());
     what.task = t;
-    after_.clear();
-    for (const followers::place& p : s.after) after_.push_back(p.end);
-    what.after = after_;
+    what.after = after;
+    what.after_others = others;
     l.sampled = to_sample(*t, what);
     what.timed = l.sampled != nullptr;
-    l.stream = stream_behind(s);
+    l.stream = stream;
     mark_last(l.stream, t);
     tracks_.begins(l.stream, *t, 1, [&] { return home_.sampler().expected_time(*t, number_); });
     begun = true;
@@ -174,6 +183,7 @@ void device_worker::gave(launched& l) noexcept {
 // What came before it has failed, but it needs nothing of that.
 void device_worker::launch_again(launched&& l) noexcept {
   const auto one = [&](task_record* t) {
+    t->marks.fetch_or(task_record::repeated, std::memory_order_relaxed); // its end releases it
     followers_.ended(t);
     followed_again(t);
     tracks_.ends(t, true);
@@ -187,8 +197,8 @@ void device_worker::launch_again(launched&& l) noexcept {
 // The first of its stream, as far as it has been asked for, and what it follows has been completed.
 bool device_worker::is_asked(const launched& l, std::uint64_t waiting_streams) const noexcept {
   if (ahead_ == 0) return true;
-  // relaxed: it is brought down here
-  return !(waiting_streams & bit_of(l.stream)) && l.task->pending.load(std::memory_order_relaxed) == 0;
+  // acquire: what it follows on other devices
+  return !(waiting_streams & bit_of(l.stream)) && l.task->pending.load(std::memory_order_acquire) == 0;
 }
 
 // Behind one of its predecessors, if that is the last in its stream.

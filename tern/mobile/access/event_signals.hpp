@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Events of the objects that are here: arms them, takes signals in, and has them fire. Internal;
+/// programs use event.hpp.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <tern/mobile/access/admission.hpp>
+#include <tern/mobile/entry/event_set.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
+
+namespace tern::mobile::detail {
+
+/// The messages that signal and rearm events; each event_kind is the one that arms. Defined with
+/// their handlers.
+extern const invocable signal_message, rearm_message;
+extern const net::handler_record signal_handler, rearm_handler;
+
+/// The message that makes an event. One that has travelled is a packed_event.
+struct arm_note {
+  std::uint32_t size = 0, unused = 0;
+};
+
+/// What a fired invocation's message begins with.
+struct firing_note {
+  std::uint32_t number = 0, round = 0;
+};
+
+/// The events of one rank's objects. Thread-safe.
+///
+/// Guarantees: an event with signals counts as one message that has not been done, until it fires;
+/// that count then is the invocation's. The causal context of each signal is held until then. When
+/// the object leaves, all of it follows as messages, before anything else runs there.
+class event_signals {
+public:
+  event_signals(rank_objects& objects, admission& access) noexcept
+      : objects_(objects), node_(objects.node()), admission_(access) {}
+
+  // Under the shard's lock; what follows from it is added to `then`.
+  /// A message that arms, signals or rearms, in its turn.
+  void accept(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
+  /// All events and signals, as messages that follow the object.
+  void take_out(entry& e, invocation_list& into);
+  /// The object ends.
+  void drop(entry& e, deferred_actions& then);
+
+  // Not under a lock: without a message, if the object is here.
+  /// \return the event's number; 0: it is not here.
+  std::uint32_t arm_here(object_id id, const event_kind& kind, std::uint32_t size);
+  enum class result : std::uint8_t { done, not_here };
+  /// `content` is left as it was if the object is not here. \throws what `signal` promises.
+  result signal_here(object_id id, const event_note& s, signal_content& content);
+  result rearm_here(object_id id, std::uint32_t number, std::uint32_t round);
+
+  /// The function that an event ran has returned; its access is not given back yet.
+  void ended(object_id id, const firing_note& f) noexcept;
+  /// Not under a lock.
+  void perform(event_actions& then);
+  /// "block(1, 1) of 'grid'", or "object 1:3 (block)".
+  static std::string called(const entry& e);
+
+private:
+  entry* find_here(shard& s, object_id id) const;
+  bool add_at_once(object_id id, const event_note& note, signal_content& content);
+  void settle(entry& e, event_state& of, unsigned messages, deferred_actions& then);
+  std::unique_ptr<invocation> invocation_of(entry& e, event_firing& f, event_actions& more) const;
+
+  rank_objects& objects_;
+  net::node& node_;
+  admission& admission_;
+};
+
+} // namespace tern::mobile::detail
+
+namespace tern {
+template <> inline constexpr bool is_bitwise<mobile::detail::arm_note> = true;
+template <> inline constexpr bool is_bitwise<mobile::detail::firing_note> = true;
+} // namespace tern
