@@ -66,12 +66,17 @@ TEST(far_place, only_a_quiet_entry_of_an_object_elsewhere_is_one) {
 }
 
 TEST(far_place, a_claimer_that_moves_the_object_or_waits_for_its_invocations_is_kept) {
+  const auto request = [](const invocable& what) {
+    auto one = std::make_unique<invocation>();
+    one->what = &what;
+    return one;
+  };
   entry e(object_id(1, 7));
-  e.travels().carry = std::make_unique<invocation>();
+  e.travels().carry = request(detail::carry_message);
   e.settle();
   ASSERT_TRUE(e.travel);
   e.travel->carry.reset();
-  e.travel->settling.push(std::make_unique<invocation>());
+  e.travel->settling.push(request(detail::settle_message));
   e.settle();
   ASSERT_TRUE(e.travel);
   static_cast<void>(e.travel->settling.pop());
