@@ -191,6 +191,9 @@ public:
   /// An object of an earlier job, which is here from now on. \pre nothing is sent to it meanwhile
   void restore(const type_record& type, void* object, object_id id, const travel_note& with, std::uint32_t pins,
                std::size_t bytes);
+  /// An event of an object that may be here; of one that is not: nothing. \throws
+  /// error(invalid_data).
+  void restore_event(object_id id, const detail::event_kind& kind, const detail::packed_event& state);
   /// One that has its home here, and is on another rank from now on.
   void restore_elsewhere(object_id id, int where);
   /// Homes of an earlier job.

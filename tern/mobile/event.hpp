@@ -69,6 +69,7 @@ private:
 /// target knows the event. \throws error(invalid_argument) for a null pointer and for an n below 1
 /// or above 2^24; error(not_found) if the target is gone.
 template <auto F, class T> event make_event(mobile_ptr<T> target, std::int64_t n) {
+  mobile::detail::entered_event<F>.used(); // a checkpoint may have such events
   if constexpr (mobile::detail::check_event<F, T>())
     return mobile::detail::event_access::make(target.id(), mobile::detail::the_event_kind<F>, n);
   else

@@ -10,6 +10,7 @@
 
 #include <tern/mobile/array.hpp>
 #include <tern/mobile/checkpoint.hpp>
+#include <tern/mobile/event.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/runtime.hpp>
 
@@ -33,6 +34,20 @@ private:
   std::vector<std::int64_t> numbers_;
 };
 
+/// Rings when both its ends have been pulled, again and again.
+class bell {
+public:
+  void ring(const tern::signals& in) {
+    ++rung_;
+    tern::rearm(in.of());
+  }
+  std::int64_t rung() const { return rung_; }
+  template <class A> void serialize(A& ar) { ar(rung_); }
+
+private:
+  std::int64_t rung_ = 0;
+};
+
 struct same {
   std::int64_t operator()(std::int64_t a, std::int64_t b) const { return a == b ? a : -1; }
 };
@@ -45,19 +60,29 @@ int main(int argc, char** argv) {
   const std::size_t bytes = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 8192;
   return tern::run(argc, argv, [&] {
     tern::mobile_array<page> pages;
+    tern::mobile_ptr<bell> tower;
+    tern::event both;
     std::int64_t step = 0;
-    const bool again = tern::restored(pages, step);
+    const bool again = tern::restored(pages, tower, both, step);
     if (!again) {
-      if (tern::rank() == 0) pages = tern::mobile_array<page>({20}, bytes / sizeof(std::int64_t));
+      if (tern::rank() == 0) {
+        pages = tern::mobile_array<page>({20}, bytes / sizeof(std::int64_t));
+        tower = tern::create<bell>();
+        both = tern::make_event<&bell::ring>(tower, 2);
+      }
       pages = tern::broadcast(pages);
+      tower = tern::broadcast(tower);
+      both = tern::broadcast(both);
     }
     bool right = true;
     const auto look = [&](const char* what) {
       if (tern::rank() == 0) {
         const std::int64_t found = tern::reduce<&page::least>(pages, same()).get();
-        right = right && found == step;
+        const std::int64_t rung = tern::call<&bell::rung>(tower).get();
+        right = right && found == step && rung == step;
         std::printf("%s at step %lld, pages at %lld\n", what, static_cast<long long>(step),
                     static_cast<long long>(found));
+        if (rung != step) std::printf("the bell has rung %lld times\n", static_cast<long long>(rung));
         std::fflush(stdout);
       }
       tern::barrier();
@@ -67,10 +92,14 @@ int main(int argc, char** argv) {
       if (tern::rank() == 0) {
         tern::call<&page::advance>(pages).get();
         tern::migrate(pages(step % 20), static_cast<int>(step) % tern::size()).get();
+        tern::migrate(tower, static_cast<int>(step + 1) % tern::size()).get();
+        tern::signal(both, 0);
       }
+      if (tern::rank() == tern::size() - 1) tern::signal(both, 1);
+      both = both.next_round();
       ++step;
       try {
-        tern::checkpoint(folder, pages, step);
+        tern::checkpoint(folder, pages, tower, both, step);
         if (tern::rank() == 0) std::printf("saved\n"), std::fflush(stdout);
       } catch (const tern::error& e) {
         if (tern::rank() == 0) std::printf("not saved: %s\n", e.what()), std::fflush(stdout);

@@ -234,7 +234,7 @@ void expect_answer(tern::future<void>& f) {
 
 TERN_PROPERTY(all_or_none,
               "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 aggregate=0..2 "
-              "known=0..100 objects=2..8 width=1..4 functions=1..25 moves=0..8 failures=0..2 ends=0..2 pins=0..2 "
+              "known=0..100 objects=2..8 width=1..4 functions=1..25 moves=0..8 failures=0..6 ends=0..2 pins=0..2 "
               "pauses=0..3 debug=0..2 memory=0..3") {
   const bool debug = knob("debug") > 0; // which moves objects of its own accord, and has no caller to tell of failures
   std::vector<pointer> objects;

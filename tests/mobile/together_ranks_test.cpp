@@ -427,6 +427,29 @@ TERN_RANK_TEST(one_that_cannot_be_packed_lets_the_others_go) {
   end(all);
 }
 
+// A claimer that hears that an object stays lets it go at once: it must be there again by then.
+TERN_RANK_TEST(moves_that_fail_leave_nothing_claimed) {
+  const auto all = purses();
+  tern::barrier();
+  if (rank() == 0 && size() > 1) {
+    const auto others = but_first(all);
+    for (const auto& p : others) tern::call<&purse::spoil>(p, true).get();
+    for (int round = 0; round < 50; ++round) {
+      TERN_EXPECT_ERROR(tern::call_together<&where_all_are>(all[0], others).get(), errc::io, "the purse is stuck");
+      // One of the caller's rank that cannot follow the main object, likewise.
+      tern::call<&purse::spoil>(all[0], true).get();
+      TERN_EXPECT_ERROR(tern::call_together<&where_all_are>(all.back(), {all[0]}).get(), errc::io,
+                        "the purse is stuck");
+      tern::call<&purse::mend>(all[0]).get();
+    }
+    for (const auto& p : others) tern::call<&purse::mend>(p).get();
+    for (const auto& p : all) TERN_EXPECT_EQ(tern::call<&purse::log>(p).get(), std::string());
+    TERN_EXPECT_EQ(tern::call_together<&where_all_are>(all[0], others).get(), 0);
+  }
+  tern::barrier();
+  end(all);
+}
+
 TERN_RANK_TEST(what_the_function_throws_is_told_with_its_objects) {
   const auto all = purses(2);
   tern::barrier();

@@ -32,6 +32,16 @@ void admission::grant(entry& e, std::unique_ptr<invocation> one, deferred_action
 
 // --------------------------------------------------------------------------------------------------------------------
 
+namespace {
+
+// A claim of it ends: not while its claimer moves it.
+void check_claimed(const entry* e, object_id id) {
+  if (!e || e->at != entry::place::here || e->claims == 0) [[unlikely]]
+    throw error(errc::invalid_data, "a claim of object " + to_string(id) + " ends, which is not here and claimed");
+}
+
+} // namespace
+
 bool admission::try_claim(claimed_object& one) {
   shard& s = objects_.shard_of(one.id);
   const std::lock_guard hold(s.lock);
@@ -82,8 +92,7 @@ void admission::end_claim(object_id id, bool shared) {
     shard& s = objects_.shard_of(id);
     const std::lock_guard hold(s.lock);
     e = s.entries.find(id);
-    if (!e || e->at != entry::place::here || e->claims == 0)
-      throw error(errc::invalid_data, "a claim of object " + to_string(id) + " ends, which is not here and claimed");
+    check_claimed(e, id);
   }
   end_claim(*e, shared); // it stays as long as it is claimed
 }
@@ -91,6 +100,7 @@ void admission::end_claim(object_id id, bool shared) {
 void admission::end_claim(entry& e, bool shared) {
   {
     const std::lock_guard hold(objects_.shard_of(e.id).lock);
+    check_claimed(&e, e.id);
     --e.claims;
     if (objects_.attends() == 0 && e.waiting.empty() && !e.travel) [[likely]] {
       if (shared)

@@ -108,6 +108,10 @@ private:
       if (!o.id || o.id.home() >= static_cast<int>(f.head().homes) || o.type >= t.classes.size() ||
           o.offset > f.bytes() || o.bytes > f.bytes() - o.offset)
         f.damaged(f.bytes(), "an object that cannot be");
+    for (const saved_event& e : t.events)
+      if (!e.object || !entered_event_kind::find(e.arms) || e.state.size < 1 || e.state.size > most_signals ||
+          !e.state.signals.empty())
+        f.damaged(f.bytes(), "an event that cannot be");
   }
 
   std::vector<checkpoint_reader> files_;
@@ -181,6 +185,11 @@ public:
           all_.restore_elsewhere(o.id, where);
         if (++n % 64 == 0) this_fiber::yield();
       }
+  }
+  /// After the objects. On each rank, those of the objects that it has.
+  void restore_events() {
+    for (const saved_tables& t : from_.all())
+      for (const saved_event& e : t.events) all_.restore_event(e.object, *entered_event_kind::find(e.arms), e.state);
   }
   void restore_names() {
     for (const saved_tables& t : from_.all()) name_table::of(here_).restore(t.names);
@@ -327,6 +336,7 @@ const std::vector<saved_root>* restore_job() {
     one.restore_homes(job);
     one.restore_arrays();
     one.restore_objects();
+    one.restore_events();
     one.restore_names();
     job.roots = content->tables(0).roots;
     job.done = true;

@@ -34,6 +34,14 @@ struct saved_object {
   travel_note with{}; ///< its credit: 1 if references count it, else 0
 };
 
+/// An event of an object. It has no signals: one that has counts as work that is under way.
+struct saved_event {
+  object_id object;
+  std::uint32_t arms = 0; ///< its kind's handler's number
+  packed_event state;
+  template <class A> void serialize(A& ar) { ar(object, arms, state); }
+};
+
 /// Tables of one rank.
 struct saved_tables {
   std::vector<saved_class> classes;
@@ -42,10 +50,11 @@ struct saved_tables {
   std::uint64_t arrays_made = 0;                               ///< by this rank
   std::vector<saved_array> arrays;
   std::vector<saved_name> names;
+  std::vector<saved_event> events; ///< by object, and number
   split_recorder::credits credits, root_credits; ///< what references in the file have
   std::vector<saved_root> roots;                 ///< rank 0's
   template <class A> void serialize(A& ar) {
-    ar(classes, objects, numbers, arrays_made, arrays, names, credits, root_credits, roots);
+    ar(classes, objects, numbers, arrays_made, arrays, names, events, credits, root_credits, roots);
   }
 };
 

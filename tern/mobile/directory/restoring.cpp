@@ -53,6 +53,14 @@ void directory::restore(const type_record& type, void* object, object_id id, con
   if (objects_.attends() & detail::rank_objects::to_memory) pager_->look_again();
 }
 
+void directory::restore_event(object_id id, const detail::event_kind& kind, const detail::packed_event& state) {
+  detail::shard& s = objects_.shard_of(id);
+  const std::lock_guard hold(s.lock);
+  entry* const e = s.entries.find(id);
+  if (!e || !e->is_present() || !e->known().events) return; // another rank has it
+  e->extras->events->add(kind, state);
+}
+
 void directory::restore_elsewhere(object_id id, int where) {
   auto e = std::make_unique<entry>(id);
   e->at = entry::place::elsewhere;

@@ -16,6 +16,12 @@ namespace {
 constexpr std::size_t value_alignment = 16;
 constexpr std::size_t most_named = 8; // numbers, or runs of them, in a text
 
+// The kinds of the program, the last one first. Before main.
+const entered_event_kind*& first_kind() {
+  static const entered_event_kind* first = nullptr;
+  return first;
+}
+
 std::string signal_of(std::uint32_t index, const std::string& event) {
   return "signal " + std::to_string(index) + " of " + event;
 }
@@ -40,6 +46,15 @@ std::string numbers(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& 
 }
 
 } // namespace
+
+entered_event_kind::entered_event_kind(const event_kind& kind) noexcept
+    : kind_(kind), next_(std::exchange(first_kind(), this)) {}
+
+const event_kind* entered_event_kind::find(std::uint32_t arms) {
+  for (const entered_event_kind* k = first_kind(); k; k = k->next_)
+    if (k->kind_.arms->id() == arms) return &k->kind_;
+  return nullptr;
+}
 
 event_state* event_set::find(std::uint32_t number) const noexcept {
   if (all_.size() == 1) return all_[0]->number == number ? all_[0].get() : nullptr;

@@ -23,6 +23,24 @@
 
 namespace tern::mobile::detail {
 
+struct event_kind;
+
+/// What events run, by the handler that makes them. Static objects only: constructing one enters
+/// the kind.
+class entered_event_kind {
+public:
+  explicit entered_event_kind(const event_kind& kind) noexcept;
+  entered_event_kind(const entered_event_kind&) = delete;
+  entered_event_kind& operator=(const entered_event_kind&) = delete;
+  void used() const noexcept {}
+  /// Null if there is none.
+  static const event_kind* find(std::uint32_t arms);
+
+private:
+  const event_kind& kind_;
+  const entered_event_kind* const next_;
+};
+
 inline constexpr std::uint32_t most_signals = 1u << 24; ///< of an event
 
 /// What an event runs: one for each function. As an invocable, it is the message that makes an

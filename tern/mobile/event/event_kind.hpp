@@ -137,6 +137,8 @@ inline const event_kind the_event_kind{{action::arm, &record_of<typename member_
                                        &fired<F>,
                                        wants_signals<F>};
 
+template <auto F> inline const entered_event_kind entered_event{the_event_kind<F>};
+
 template <auto F> void take_event(net::node& here, int source, const net::wire_header& header, net::payload& message) {
   directory::of(here).arrive(here, the_event_kind<F>, source, header, message, false);
 }

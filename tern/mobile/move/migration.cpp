@@ -43,7 +43,19 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
   net::node& here = node_;
   const int origin = request->to.origin();
   const std::uint64_t reply = request->header.reply;
-  const auto context = [&, name = request->what->name()] { return describe_invocation(name, e.id, e.type->name); };
+  const auto tell = [&, id = e.id, type = e.type](const std::exception_ptr& why) {
+    if (why)
+      here.reply_error(origin, reply, why, describe_invocation(request->what->name(), id, type->name));
+    else if (reply)
+      net::detail::post_answer(here, origin, reply);
+  };
+  // Its claimer lets it go when it hears that it stays: so it is here again by then. From that on
+  // it may run, move and end.
+  const auto stay = [&](std::uint32_t coming, const std::exception_ptr& why) {
+    router_.cancel_move(e, coming);
+    tern::detail::schedule_point();
+    tell(why);
+  };
   std::int32_t to = 0;
   byte_buffer state;
   try {
@@ -57,14 +69,10 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
       state = pack(*e.type, e.object);
     }
   } catch (...) {
-    here.reply_error(origin, reply, std::current_exception(), context());
-    return router_.cancel_move(e, 0);
+    return stay(0, std::current_exception());
   }
+  if (to == rank_) return stay(0, nullptr);
   const std::size_t bytes = state.size();
-  if (to == rank_) {
-    if (reply) net::detail::post_answer(here, origin, reply);
-    return router_.cancel_move(e, 0);
-  }
 
   invocation_list following;
   std::vector<stream_state> streams;
@@ -120,8 +128,7 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
       }
     }
     objects_.perform(undone);
-    here.reply_error(origin, reply, std::current_exception(), context());
-    return router_.cancel_move(e, sent ? number : 0);
+    return stay(sent ? number : 0, std::current_exception());
   }
   const type_record& type = *e.type;
   void* old = nullptr;
@@ -288,7 +295,8 @@ void migration::unpack(entry& e, std::unique_ptr<landing> one) {
 // again.
 void migration::send_back(entry& e, int source, std::uint64_t reply, const std::exception_ptr& why) {
   net::node& here = node_;
-  shard& s = objects_.shard_of(e.id);
+  const object_id id = e.id;
+  shard& s = objects_.shard_of(id);
   deferred_actions then(&e);
   for (;;) {
     std::unique_lock hold(s.lock);
@@ -315,7 +323,7 @@ void migration::send_back(entry& e, int source, std::uint64_t reply, const std::
     while (!back.empty()) forward(here, source, back.pop());
   }
   objects_.perform(then);
-  here.reply_error(source, reply, why, "unpacking of object " + to_string(e.id));
+  here.reply_error(source, reply, why, "unpacking of object " + to_string(id));
 }
 
 bool migration::send_away(object_id id, int to, net::reply_ref reply_to, const std::function<void()>& marked) {
