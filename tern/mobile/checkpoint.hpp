@@ -18,9 +18,9 @@
 ///
 /// What is saved: each mobile object, by its `serialize`; its id, so that pointers that lie in
 /// objects and roots go on naming it; pins; arrays, their mappings and which elements they have;
-/// names (`publish`); events without signals; how much credit counted references have. What is not: fibers, local
-/// variables, `rank_local`s, and what a program keeps outside of objects. The *roots* carry what a
-/// new main function needs of these.
+/// names (`publish`); events without signals; how much credit counted references have. What is not:
+/// fibers, local variables, `rank_local`s, and what a program keeps outside of objects. The *roots*
+/// carry what a new main function needs of these.
 ///
 /// docs/concepts/checkpoints.md says more; docs/reference/formats.md describes the files.
 

@@ -108,6 +108,12 @@ public:
   /// are sent by `send`. Constant.
   bool has_mailboxes() const noexcept { return has_mailboxes_; }
   detail::mailboxes& mail() noexcept { return router_.mail(); }
+  /// Where a message goes whose destination says so.
+  detail::own_line& line() noexcept { return router_.line(); }
+  /// As `router::place`.
+  std::byte* place(object_id id, detail::near_function run, std::size_t arguments, std::size_t message) noexcept {
+    return router_.line().in_use() ? router_.place(id, run, arguments, message) : nullptr;
+  }
   /// As `router::send`. \param invokes it is an invocation, and the caller may wait here.
   void send(object_id id, detail::outgoing_mail& message, bool invokes);
   /// It was not sent after all.

@@ -104,6 +104,7 @@ template <auto F>
 void take_member_here(net::node& here, int source, const net::wire_header& header, net::payload& message);
 
 template <auto F> void take_members(net::message_run& messages);
+template <auto F> void take_near(line_delivery& from);
 template <auto F> constexpr net::handler_run run_of_member() {
   using arguments = typename member_signature<decltype(F)>::arguments;
   if constexpr (net::detail::all_plain<arguments>)
@@ -187,6 +188,39 @@ template <auto F> void take_members(net::message_run& messages) {
   }
 }
 
+template <auto F> void take_near(line_delivery& from) {
+  using sig = member_signature<decltype(F)>;
+  using object = typename sig::object;
+  directory& all = directory::of(from.here());
+  const int rank = from.here().rank();
+  const net::wire_header header{member_handler<F>.id(), 0, 0};
+  invocation_series run(all.access(), member<F>, rank);
+  while (near_record* const r = from.next(&take_near<F>, member_handler<F>.label())) {
+    // First of all: what gives the last object back may send, and that is written where this lies.
+    constexpr std::size_t bytes = net::detail::all_plain_bytes<typename sig::arguments>;
+    std::array<std::byte, bytes> plain;
+    if constexpr (bytes > 0) std::memcpy(plain.data(), r->arguments(), bytes);
+    const object_id id = r->object;
+    void* const target = run.admit_near(id, header);
+    if (!target) [[unlikely]] {
+      net::payload message{pack_after(0, header, address(id, rank)), {}, false};
+      message.bytes.append(plain);
+      all.arrive(from.here(), member<F>, rank, header, message, true);
+      continue;
+    }
+    typename sig::arguments args;
+    net::detail::read_plain(plain.data(), args);
+    try {
+      static_cast<void>(std::apply(
+          [&](auto&&... a) { return std::invoke(F, *static_cast<object*>(target), std::forward<decltype(a)>(a)...); },
+          std::move(args)));
+    } catch (...) {
+      from.here().reply_error(rank, 0, std::current_exception(),
+                              describe_invocation(member_handler<F>.name(), id, run.type().name));
+    }
+  }
+}
+
 template <class T>
 void take_object(net::node& here, int source, const net::wire_header& header, net::payload& message) {
   directory::of(here).land(type_of<T>(), source, header, message);
@@ -245,12 +279,43 @@ void mail_plain(directory& known, object_id id, const net::wire_header& h, bool 
   (put(x), ...);
   known.send(id, message, invokes);
 }
+/// Sends values of plain types to the object.
+/// \param near takes such an invocation from the rank's own line; null: it must not go that way.
+template <class... T>
+void post_plain(net::node& here, directory& known, object_id id, const net::wire_header& h, bool invokes,
+                near_function near, const T&... x) {
+  if (known.has_mailboxes()) return mail_plain(known, id, h, invokes, x...);
+  constexpr std::size_t bytes = net::detail::plain_bytes<T...>, whole = sizeof h + sizeof(address) + bytes;
+  if (near)
+    if (std::byte* at = known.place(id, near, bytes, whole)) {
+      [[maybe_unused]] const auto put = [&](const auto& value) {
+        std::memcpy(at, &value, sizeof value);
+        at += sizeof value;
+      };
+      (put(x), ...);
+      return known.line().throttle();
+    }
+  const destination to = known.find_destination(id);
+  try {
+    if (to.is_lined())
+      known.line().put(id, pack(h, to.to, x...).bytes(), {});
+    else
+      net::detail::post_packed(here, to.where, h, {}, to.to, x...);
+  } catch (...) {
+    known.failed(to);
+    throw;
+  }
+  if (!invokes) return known.sent(to);
+  known.sent(to, whole - sizeof h);
+  to.is_lined() ? known.line().throttle() : here.throttle(to.where);
+}
 /// The same for the arguments of an invocation, as its parameters' own types.
 template <class Arguments, class... A>
-void mail_arguments(directory& known, object_id id, const net::wire_header& h, A&&... args) {
+void post_plain_arguments(net::node& here, directory& known, object_id id, const net::wire_header& h,
+                          near_function near, A&&... args) {
   using net::detail::argument_name;
   [&]<std::size_t... I>(std::index_sequence<I...>) {
-    mail_plain(known, id, h, true,
+    post_plain(here, known, id, h, true, near,
                static_cast<const std::tuple_element_t<I, Arguments>&>(
                    net::detail::as_stored<std::tuple_element_t<I, Arguments>>(std::forward<A>(args),
                                                                               argument_name{h.handler, I + 1}))...);
@@ -278,12 +343,18 @@ struct object_address {
     next = known.find_destination(id);
     chosen = true;
     std::memcpy(bytes.data() + sizeof(net::wire_header), &next.to, sizeof next.to);
-    here.post(next.where, std::forward<Message>(message), body, how);
+    if (next.is_lined())
+      known.line().put(id, bytes, std::move(body));
+    else
+      here.post(next.where, std::forward<Message>(message), body, how);
     chosen = false;
     known.sent(next, size);
   }
   void throttle() {
-    if (!known.has_mailboxes()) from.throttle(next.where);
+    if (next.is_lined())
+      known.line().throttle();
+    else if (!known.has_mailboxes())
+      from.throttle(next.where);
   }
 };
 
@@ -291,20 +362,12 @@ template <auto F, class T, class... A>
 void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply, priority level, A&&... args) {
   using arguments = typename member_signature<decltype(F)>::arguments;
   if constexpr (net::detail::all_plain<arguments>) {
-    directory& known = directory::of(here);
-    if (known.has_mailboxes())
-      return mail_arguments<arguments>(known, object.id(), {member_handler<F>.id(), net::flag_of(level), reply},
-                                       std::forward<A>(args)...);
-    int where = 0;
-    post_to_object(
-        known, object.id(),
-        [&](int rank, const address& to) {
-          where = rank;
-          net::detail::post_arguments<arguments>(here, rank, {member_handler<F>.id(), net::flag_of(level), reply},
-                                                 std::tuple<const address&>(to), std::forward<A>(args)...);
-        },
-        net::detail::all_plain_bytes<arguments>);
-    here.throttle(where);
+    near_function near = nullptr;
+    if constexpr (net::detail::all_plain_bytes<arguments> <= own_line::most_near)
+      if (reply == 0 && level == priority::normal) near = &take_near<F>;
+    post_plain_arguments<arguments>(here, directory::of(here), object.id(),
+                                    {member_handler<F>.id(), net::flag_of(level), reply}, near,
+                                    std::forward<A>(args)...);
   } else {
     object_address to{here, directory::of(here), object.id()};
     to.known.check(to.id);
@@ -323,11 +386,7 @@ void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply,
 template <class... A>
 void post_control(net::node& here, const net::handler_record& what, object_id id, std::uint64_t reply,
                   const A&... args) {
-  directory& known = directory::of(here);
-  if (known.has_mailboxes()) return mail_plain(known, id, {what.id(), 0, reply}, false, args...);
-  post_to_object(known, id, [&](int where, const address& to) {
-    net::detail::post_packed(here, where, {what.id(), 0, reply}, {}, to, args...);
-  });
+  post_plain(here, directory::of(here), id, {what.id(), 0, reply}, false, nullptr, args...);
 }
 
 /// Waits for the end of what the calling invocation's own object keeps out until that invocation

@@ -231,8 +231,8 @@ TERN_RANK_TEST(double_signals_are_told_with_both_places) {
   const std::string start = "signal 1 of event 1 of object " + tern::mobile::to_string(s.id()) +
                             " (event_test::site) was given twice: by rank " + std::to_string(size() - 1) + " and by ";
   TERN_EXPECT_ERROR(tern::call_signal(e, 1).get(), errc::already_exists, start + "rank " + std::to_string(rank()));
-  TERN_EXPECT_EQ(call<&site::pass_and_tell>(other, e, 1).get().substr(0, start.size() + 6),
-                 start + "rank " + std::to_string(size() - 1));
+  const std::string last = start + "rank " + std::to_string(size() - 1);
+  TERN_EXPECT_EQ(call<&site::pass_and_tell>(other, e, 1).get().substr(0, last.size()), last);
   TERN_EXPECT(
       call<&site::pass_and_tell>(other, e, 1).get().find(" from object " + tern::mobile::to_string(other.id())) !=
       std::string::npos);

@@ -3,6 +3,7 @@
 /// What a rank sends to its own objects: with several workers it goes by mailboxes, with one worker
 /// and in simulations by the transport, and programs see no difference.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -104,6 +105,64 @@ TERN_RANK_TEST(also_while_the_object_leaves_and_returns) {
   tern::wait_until([&] { return call<&diary::counts>(d).get() == std::vector<int>(senders, n * moves); });
   TERN_EXPECT_EQ(call<&diary::errors>(d).get(), 0);
   tern::destroy(d).get();
+}
+
+// Whichever way each of them goes: with and without a caller, and of each priority.
+TERN_RANK_TEST(calls_and_sends_of_one_fiber_stay_in_order) {
+  const int n = tern::sim::active() ? 60 : 2000;
+  const auto d = create<diary>();
+  std::vector<tern::future<void>> answers;
+  for (int i = 0; i < n; ++i) switch (i % 7) {
+    case 1:
+      answers.push_back(call<&diary::note>(d, 0, i));
+      break;
+    case 3:
+      send<&diary::note>({.priority = tern::priority::high}, d, 0, i);
+      break;
+    case 4:
+      send<&diary::note>({.priority = tern::priority::low}, d, 0, i);
+      break;
+    case 5:
+      send<&diary::note_text>(d, 0, i, std::string(300, 'x'));
+      break;
+    default:
+      send<&diary::note>(d, 0, i);
+      if (i % 11 == 0) tern::this_fiber::yield();
+      break;
+    }
+  for (auto& one : answers) one.get();
+  tern::wait_until([&] { return call<&diary::counts>(d).get().front() == n; });
+  TERN_EXPECT_EQ(call<&diary::errors>(d).get(), 0);
+  tern::destroy(d).get();
+}
+
+struct tally {
+  long sum = 0;
+  std::array<long, 40> wide{};
+  void add(long n) { sum += n; }
+  void add_wide(const std::array<long, 40>& all) {
+    for (std::size_t i = 0; i < all.size(); ++i) wide[i] += all[i];
+  }
+  long total() const { return sum; }
+  long total_wide() const { return wide[0] + wide[39]; }
+};
+
+// More than the way holds at a time, of a fiber that lets no other run.
+TERN_RANK_TEST(a_flood_arrives_whole) {
+  const int n = tern::sim::active() ? 500 : 60'000, objects = 20;
+  std::vector<tern::mobile_ptr<tally>> all;
+  for (int i = 0; i < objects; ++i) all.push_back(create<tally>());
+  std::array<long, 40> wide{};
+  wide[0] = wide[39] = 1;
+  for (int i = 0; i < n; ++i) {
+    send<&tally::add>(all[static_cast<std::size_t>(i % objects)], 1);
+    if (i % 100 == 0) send<&tally::add_wide>(all[0], wide);
+  }
+  long sum = 0;
+  for (const auto& one : all) sum += call<&tally::total>(one).get(); // behind what was sent
+  TERN_EXPECT_EQ(sum, n);
+  TERN_EXPECT_EQ(call<&tally::total_wide>(all[0]).get(), 2 * ((n + 99) / 100));
+  for (const auto& one : all) tern::destroy(one).get();
 }
 
 struct lock_step {

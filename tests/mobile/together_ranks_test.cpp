@@ -210,7 +210,7 @@ TERN_RANK_TEST(it_comes_after_what_was_sent_before) {
     for (int round = 0; round < 20; ++round) expected += round % all.size() == 0 ? "amb" : "ab";
     TERN_EXPECT_EQ(tern::call<&purse::log>(all[0]).get(), expected);
   }
-  tern::barrier();
+  tern::quiesce(); // what was sent to the others
   end(all);
 }
 

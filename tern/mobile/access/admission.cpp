@@ -373,6 +373,7 @@ void admission::finished_late(entry& e, bool exclusive, bool watched, std::uint6
   }
   if (what & rank_objects::to_debug_moves) debug_move(e);
   admit_waiting(e, then);
+  e.settle();
   const bool may_go = e.is_idle();
   hold.unlock();
   objects_.perform(then);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include <tern/mobile/access/claimed_object.hpp>
@@ -98,6 +99,17 @@ private:
   void* admit_at_once(const invocable& what, const net::wire_header& header, const address& to, int source, entry*& e);
   bool admits_next(entry& e, const address& to, int source);
   bool finish_at_once(entry& e, bool exclusive) noexcept;
+  /// `admits_next` for one that this rank has sent straight to the object, if that is as simple as
+  /// it usually is.
+  bool admits_next_near(entry& e) noexcept {
+    const std::lock_guard hold(objects_.shard_of(e.id).lock);
+    if (e.at != entry::place::here || e.own_open || e.not_begun > 0 || e.coming > 0 || !e.waiting.empty() || e.travel)
+        [[unlikely]]
+      return false;
+    e.under_way -= e.under_way > 0;
+    ++e.runs;
+    return true;
+  }
   void finish_examined(entry& e, bool exclusive, bool watched);
   bool takes_series(const net::wire_header& header) noexcept;
   bool defers(const invocable& what) const noexcept {
@@ -148,13 +160,26 @@ class invocation_series {
 public:
   invocation_series(admission& a, const invocable& what, int source) noexcept
       : admission_(a), what_(what), source_(source) {}
-  ~invocation_series() { end(); }
+  ~invocation_series() {
+    frame_.reset();
+    end();
+  }
   invocation_series(const invocation_series&) = delete;
   invocation_series& operator=(const invocation_series&) = delete;
   /// \return the object, on which the invocation may run here and now; null: nothing has been done.
   void* admit(const address& to, const net::wire_header& header) {
     if (of_ && of_->id == to.object && admission_.admits_next(*of_, to, source_)) return object_;
     return admit_anew(to, header);
+  }
+  /// The same for one that this rank has sent straight to the object, with a frame that the
+  /// invocations of one object have together.
+  void* admit_near(object_id id, const net::wire_header& header) {
+    if (of_ && of_->id == id && admission_.admits_next_near(*of_)) [[likely]]
+      return object_;
+    frame_.reset();
+    void* const object = admit({id, source_}, header);
+    if (object) frame_.emplace(admission_, *of_, what_.what, source_);
+    return object;
   }
   /// Of the object that it runs on.
   running_invocation frame(const address& to) const noexcept { return {admission_, *of_, what_.what, to.origin()}; }
@@ -169,6 +194,7 @@ private:
   const int source_;
   entry* of_ = nullptr;
   void* object_ = nullptr;
+  std::optional<running_invocation> frame_;
 };
 
 } // namespace detail

@@ -50,7 +50,7 @@ struct saved_tables {
   std::uint64_t arrays_made = 0;                               ///< by this rank
   std::vector<saved_array> arrays;
   std::vector<saved_name> names;
-  std::vector<saved_event> events; ///< by object, and number
+  std::vector<saved_event> events;               ///< by object, and number
   split_recorder::credits credits, root_credits; ///< what references in the file have
   std::vector<saved_root> roots;                 ///< rank 0's
   template <class A> void serialize(A& ar) {

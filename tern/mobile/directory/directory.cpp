@@ -58,6 +58,7 @@ directory::directory()
 directory::~directory() {
   node_.forget_part(*this);
   mail().clear();
+  line().clear();
   objects_.clear();
 }
 
@@ -118,7 +119,7 @@ bool directory::lives(object_id id) const {
   const detail::shard& s = objects_.shard_of(id);
   const std::lock_guard hold(s.lock);
   const entry* const e = s.entries.find(id);
-  return e && e->at != entry::place::gone;
+  return e ? e->at != entry::place::gone : s.entries.number(id).has_value();
 }
 
 void directory::send(object_id id, detail::outgoing_mail& message, bool invokes) {
@@ -249,6 +250,7 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
     copy = objects_.discount(e);
     late = std::move(e.waiting);
     events_.drop(e, then);
+    if (e.one_stream) knows.push_back(e.where);
     if (e.travel) {
       travel_state& t = *e.travel;
       late.append(std::move(t.held));

@@ -33,6 +33,7 @@ void directory::restore(const type_record& type, void* object, object_id id, con
   if (const int home = objects_.home_of(id); home != objects_.rank()) {
     e->version = 1;
     e->travels().streams.push_back({home, 0, 0});
+    e->settle();
   }
   objects_.count_bytes(*e, bytes);
   if (objects_.watches()) loads_.weigh_first(*e, object);
@@ -41,7 +42,7 @@ void directory::restore(const type_record& type, void* object, object_id id, con
   {
     detail::shard& s = objects_.shard_of(id);
     const std::lock_guard hold(s.lock);
-    if (s.entries.find(id)) twice(id);
+    if (s.knows(id)) twice(id);
     detail::class_counts& of_class = s.of(type); // first: it may throw
     s.entries.insert(id, e.get(), true);
     ++of_class.created;
@@ -68,9 +69,9 @@ void directory::restore_elsewhere(object_id id, int where) {
   e->own_open = true;
   detail::shard& s = objects_.shard_of(id);
   const std::lock_guard hold(s.lock);
-  if (s.entries.find(id)) twice(id);
+  if (s.knows(id)) twice(id);
   s.entries.insert(id, e.get(), false);
-  e.release();
+  const std::unique_ptr<entry> reduced = s.reduce(*e.release());
 }
 
 } // namespace tern::mobile

@@ -75,6 +75,11 @@ struct travel_state {
   std::unique_ptr<landing> returns; ///< it has come back before that is known
   std::vector<int> closed;          ///< ranks to be notified that their streams are closed
 
+  /// Has it nothing but streams?
+  bool is_quiet() const noexcept {
+    return early.empty() && held.empty() && after_close.empty() && resuming.empty() && moves.empty() && !carry &&
+           settling.empty() && notified.empty() && notes.empty() && !returns && closed.empty();
+  }
   stream_state* find(int rank) noexcept {
     for (auto& s : streams)
       if (s.rank == rank) return &s;
@@ -89,18 +94,41 @@ struct extra_state {
   std::optional<tern::detail::stored> disk; ///< as it was when it was last there
   /// Of objects that it refers to, what its copy on disk has of their credit; null: nothing.
   std::unique_ptr<std::vector<std::pair<object_id, std::uint64_t>>> credit_on_disk;
-  double load = 0;            ///< see load.hpp
-  double each = 0;            ///< of it, for one more invocation
-  detail::recent_times times; ///< that its invocations ran
-  detail::long_rhythm rhythm; ///< of its quick and its long ones, if a balancer wants to know
-  float seconds = 0;          ///< an invocation takes, typically; 0: not known
-  float device = 0;           ///< of it, of a device's time
+  double load = 0;                           ///< see load.hpp
+  double each = 0;                           ///< of it, for one more invocation
+  detail::recent_times times;                ///< that its invocations ran
+  detail::long_rhythm rhythm;                ///< of its quick and its long ones, if a balancer wants to know
+  float seconds = 0;                         ///< an invocation takes, typically; 0: not known
+  float device = 0;                          ///< of it, of a device's time
   std::unique_ptr<detail::event_set> events; ///< null: it has had none
 };
 
 namespace detail {
 struct mailbox;
 }
+
+/// All that a rank knows of an object that is elsewhere, if it has nothing else to do with it: what
+/// it sends next is number `sent` of its open stream. Stands for an entry in the table.
+struct far_place {
+  int where = 0;
+  std::uint32_t version = 0;
+  std::uint64_t sent = 0;
+  bool used = false;
+  static constexpr unsigned where_bits = address::origin_bits, version_bits = 18, sent_bits = 19;
+  bool fits() const noexcept { return version >> version_bits == 0 && sent >> sent_bits == 0; }
+  /// \pre fits()
+  std::uint64_t number() const noexcept {
+    return ((std::uint64_t{static_cast<std::uint32_t>(where)} << version_bits | version) << sent_bits | sent) << 1 |
+           (used ? 1U : 0U);
+  }
+  static far_place of(std::uint64_t number) noexcept {
+    const auto low = [](std::uint64_t x, unsigned bits) { return x & ((std::uint64_t{1} << bits) - 1); };
+    return {static_cast<int>(number >> (1 + sent_bits + version_bits)),
+            static_cast<std::uint32_t>(low(number >> (1 + sent_bits), version_bits)), low(number >> 1, sent_bits),
+            (number & 1) != 0};
+  }
+};
+static_assert(far_place::where_bits + far_place::version_bits + far_place::sent_bits + 1 == 62);
 
 /// Protected by its shard's lock.
 struct entry {
@@ -123,10 +151,12 @@ struct entry {
   std::unique_ptr<travel_state> travel;
   std::unique_ptr<extra_state> extras;
   detail::mailbox* box = nullptr; ///< of this rank's own messages to it; belongs to `mailboxes`
-  std::uint64_t sent = 0;         ///< of the own stream: the next number
-  std::uint64_t runs = 0;         ///< invocations that were admitted since it has been here
-  std::uint32_t version = 0;      ///< how often it has moved
-  std::int32_t where = -1;
+  /// Of the own stream: the next number. With `one_stream`: of that stream, the number that is
+  /// expected.
+  std::uint64_t sent = 0;
+  std::uint64_t runs = 0;    ///< invocations that were admitted since it has been here
+  std::uint32_t version = 0; ///< how often it has moved
+  std::int32_t where = -1;   ///< with `one_stream`: the rank that numbers it
   std::uint32_t sharing = 0;
   std::uint32_t under_way = 0;  ///< messages that this rank has sent to itself for the object
   std::uint32_t unfinished = 0; ///< invocations that have begun and released their access
@@ -140,7 +170,9 @@ struct entry {
   bool starting = false; ///< admitted invocations are being started: what comes meanwhile comes after them
   bool own_open = false; ///< this rank numbers what it sends to the object
   bool own_closing = false;
+  bool one_stream = false;                   ///< it is here, and the one open stream needs no `travel_state`
   bool own_closed = false;                   ///< the entry is forgotten when nothing is under way
+  bool lined = false;                        ///< what is under way is in the rank's `own_line`
   bool used = false;                         ///< since the clock came by, of those elsewhere or of those here
   bool confirmed = true;                     ///< the home knows that it is here
   bool offered = false;                      ///< the balancer knows that an invocation may begin
@@ -202,8 +234,8 @@ struct entry {
   /// What goes with its bytes, to another rank or to a file.
   travel_note note() const noexcept {
     const extra_state& x = known();
-    return {version, 0,         0,        0, x.rhythm.gap(), x.rhythm.since(),
-            x.seconds, x.credit, x.events ? x.events->next() : 0, 0};
+    return {version, 0, 0, 0, x.rhythm.gap(), x.rhythm.since(), x.seconds, x.credit, x.events ? x.events->next() : 0,
+            0};
   }
   /// It has come with that.
   void take_over(const travel_note& with) {
@@ -215,8 +247,36 @@ struct entry {
     if (with.gap != detail::long_rhythm::no_gap || extras) extra().rhythm = {with.gap, with.since};
   }
   travel_state& travels() {
-    if (!travel) travel = std::make_unique<travel_state>();
+    if (!travel) {
+      travel = std::make_unique<travel_state>();
+      if (one_stream) {
+        travel->streams.push_back({where, 0, sent});
+        one_stream = false;
+        sent = 0;
+      }
+    }
     return *travel;
+  }
+  /// It is here and there is nothing to be done: what it takes for moving is given back.
+  void settle() noexcept {
+    if (!travel || at != place::here || own_open || own_closing || coming > 0 || !travel->is_quiet() ||
+        travel->streams.size() > 1)
+      return;
+    if (!travel->streams.empty()) {
+      where = travel->streams.front().rank;
+      sent = travel->streams.front().expected;
+      one_stream = true;
+    }
+    travel.reset();
+  }
+  /// If it is elsewhere and has nothing but that. \return nothing if not.
+  std::optional<far_place> far() const noexcept {
+    const far_place f{where, version, sent, used};
+    if (at != place::elsewhere || !own_open || own_closing || own_closed || under_way > 0 || travel || extras ||
+        !waiting.empty() || starting || running() || claims > 0 || coming > 0 || unfinished > 0 || pins > 0 ||
+        not_begun > 0 || runs > 0 || where < 0 || !confirmed || offered || !f.fits())
+      return {};
+    return f;
   }
 };
 

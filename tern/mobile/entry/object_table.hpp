@@ -18,17 +18,18 @@ namespace tern::mobile::detail {
 
 /// Open addressing with linear probing in one array of 16 bytes a slot, at most seven eighths full:
 /// a look-up that finds costs one cache miss, mostly. Erasing moves what follows back, so that
-/// there are no tombstones. A slot has one bit for callers that need nothing else of the entry.
+/// there are no tombstones. A slot has one bit for callers that need nothing else of the entry. It
+/// may have a number of 62 bits instead of an entry.
 ///
-/// An Entry belongs to the caller that inserted it; its address is even. `Apart`: of ids of one
-/// rank, numbers that differ by two to this power follow each other here, and four of those share a
-/// cache line.
+/// An Entry belongs to the caller that inserted it; its address is divisible by four. `Apart`: of
+/// ids of one rank, numbers that differ by two to this power follow each other here, and four of
+/// those share a cache line.
 ///
 /// Thread-safety: one thread at a time, but `looks_marked`, which any thread may call at any time.
 /// A change makes `changes_` odd, changes slots, and makes it even again; a look is good if the
 /// number was even and has not changed meanwhile (a sequence lock: Boehm, "Can seqlocks get along
 /// with programming language memory models?", MSPC 2012). Arrays that were too small are kept for
-/// late lookers: in all, as much as the one in use.
+/// late lookers, if there may be any: in all, as much as the one in use.
 template <class Entry, unsigned Apart> class object_table {
 public:
   ~object_table() = default;
@@ -36,6 +37,9 @@ public:
   object_table(const object_table&) = delete;
   object_table& operator=(const object_table&) = delete;
 
+  /// From now on all calls come from one thread.
+  void has_one_thread() noexcept { one_thread_ = true; }
+  /// \return null also if a number stands there.
   Entry* find(object_id id) const noexcept {
     const slot* const s = slot_of(id);
     return s ? entry_of(*s) : nullptr;
@@ -67,6 +71,25 @@ public:
   void mark(object_id id, bool marked) noexcept {
     slot& s = *slot_of(id);
     s.word.store((word_of(s) & ~std::uintptr_t{1}) | marked, std::memory_order_relaxed); // one word: seen whole
+  }
+  /// The number that stands for an entry. \pre it is there; number < 2^62
+  void put_number(object_id id, std::uint64_t number) noexcept {
+    slot_of(id)->word.store(number << 2 | is_number, std::memory_order_relaxed); // one word: seen whole
+  }
+  /// An entry, not marked, for a number. \pre it is there
+  void put_entry(object_id id, Entry* entry) noexcept {
+    slot_of(id)->word.store(reinterpret_cast<std::uintptr_t>(entry), std::memory_order_relaxed); // address: as above
+  }
+  std::optional<std::uint64_t> number(object_id id) const noexcept {
+    const slot* const s = slot_of(id);
+    return s ? number_of(*s) : std::nullopt;
+  }
+  /// The same of slot `i`, with the id. \pre i < capacity()
+  std::optional<std::pair<object_id, std::uint64_t>> number_at(std::size_t i) const noexcept {
+    const slot& s = slots_.load(std::memory_order_relaxed)->slots[i];
+    const auto n = number_of(s);
+    if (!n) return {};
+    return std::pair(object_id(id_of(s)), *n);
   }
   std::size_t size() const noexcept { return size_; }
   std::size_t capacity() const noexcept {
@@ -107,7 +130,15 @@ private:
   static_assert(sizeof(slot) == 16);
   static std::uint64_t id_of(const slot& s) noexcept { return s.id.load(std::memory_order_relaxed); }
   static std::uintptr_t word_of(const slot& s) noexcept { return s.word.load(std::memory_order_relaxed); }
-  static Entry* entry_of(const slot& s) noexcept { return reinterpret_cast<Entry*>(word_of(s) & ~std::uintptr_t{1}); }
+  static constexpr std::uintptr_t is_number = 2; // a bit of the word, which an entry's address has not
+  static Entry* entry_of(const slot& s) noexcept {
+    const std::uintptr_t word = word_of(s);
+    return (word & is_number) ? nullptr : reinterpret_cast<Entry*>(word & ~std::uintptr_t{1});
+  }
+  static std::optional<std::uint64_t> number_of(const slot& s) noexcept {
+    if ((word_of(s) & is_number) == 0) return {};
+    return word_of(s) >> 2;
+  }
   static void set(slot& s, std::uint64_t id, std::uintptr_t word) noexcept {
     s.id.store(id, std::memory_order_relaxed);
     s.word.store(word, std::memory_order_relaxed);
@@ -168,11 +199,13 @@ private:
       for (std::size_t i = 0; i <= old->mask; ++i)
         if (id_of(old->slots[i]) != 0) put(now, id_of(old->slots[i]), word_of(old->slots[i]));
     slots_.store(&now, std::memory_order_release); // a thread that sees it sees what was put there
+    if (one_thread_) arrays_.erase(arrays_.begin(), arrays_.end() - 1);
   }
 
   std::atomic<array*> slots_{nullptr}; ///< the last of `arrays_`
   std::atomic<std::uint32_t> changes_{0};
   std::size_t size_ = 0;
+  bool one_thread_ = false;
   std::vector<std::unique_ptr<array>> arrays_;
 };
 

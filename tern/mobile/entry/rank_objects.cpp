@@ -16,6 +16,8 @@ rank_objects::rank_objects(net::node& here, directory_services& services)
     : node_(here), rank_(here.rank()), services_(services), homes_(here.size()) {
   if (node_.size() > 1 << address::origin_bits)
     throw error(errc::unsupported, "mobile objects know 2^24 ranks, no more");
+  if (node_.one_thread() || node_.simulated())
+    for (shard& s : shards_) s.entries.has_one_thread();
   if (!node_.one_thread()) return;
   const tern::detail::asymmetric_barrier barrier(tern::detail::asymmetric_barrier::available(true));
   for (shard& s : shards_) s.lock.own(barrier);
@@ -29,6 +31,31 @@ void rank_objects::clear() noexcept {
       s.entries.forget(i);
       if (e->object) e->type->destroy(e->object);
     }
+}
+
+entry* shard::find_any(object_id id) {
+  if (entry* const e = entries.find(id)) return e;
+  const auto number = entries.number(id);
+  if (!number) return nullptr;
+  const far_place f = far_place::of(*number);
+  auto e = std::make_unique<entry>(id);
+  e->at = entry::place::elsewhere;
+  e->where = f.where;
+  e->version = f.version;
+  e->sent = f.sent;
+  e->used = f.used;
+  e->own_open = true;
+  entries.put_entry(id, e.get());
+  return e.release();
+}
+
+std::unique_ptr<entry> shard::reduce(entry& e) noexcept {
+  if (e.travel && e.at == entry::place::elsewhere && e.travel->is_quiet() && e.travel->streams.empty())
+    e.travel.reset();
+  const auto far = e.far();
+  if (!far || e.box) return {};
+  entries.put_number(e.id, far->number());
+  return std::unique_ptr<entry>(&e);
 }
 
 std::uint64_t rank_objects::reserve(std::uint64_t count) {

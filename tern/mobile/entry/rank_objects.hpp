@@ -46,6 +46,14 @@ struct alignas(64) shard {
 
   /// The counts of one class. Under the lock. \throws std::bad_alloc for a class that is new here.
   class_counts& of(const type_record& type);
+  /// What is known of it, as an entry. Under the lock. \return null: nothing is known.
+  /// \throws std::bad_alloc.
+  entry* find_any(object_id id);
+  /// Is anything known of it? Under the lock.
+  bool knows(object_id id) const noexcept { return entries.find(id) || entries.number(id); }
+  /// Under the lock, and the last to be done there with an object that may be elsewhere: keeps no
+  /// entry of it if less will do. \return the entry, which is to be destroyed.
+  [[nodiscard]] std::unique_ptr<entry> reduce(entry& e) noexcept;
   /// The object is no longer here. Under the lock.
   void add_runs(const type_record& type, entry& e) noexcept;
 };

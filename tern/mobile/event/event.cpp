@@ -43,9 +43,10 @@ event event_access::make(object_id target, const event_kind& kind, std::int64_t 
   e.size_ = static_cast<std::uint32_t>(n);
   e.number_ = directory::of(here).events().arm_here(target, kind, e.size_);
   if (e.number_ == 0) {
-    e.number_ = net::detail::post_call<std::uint32_t>(here, directory::of(here).home_of(target), [&](std::uint64_t reply) {
-                  post_control(here, *kind.arms, target, reply, arm_note{e.size_, 0});
-                }).get();
+    e.number_ =
+        net::detail::post_call<std::uint32_t>(here, directory::of(here).home_of(target), [&](std::uint64_t reply) {
+          post_control(here, *kind.arms, target, reply, arm_note{e.size_, 0});
+        }).get();
   }
   return e;
 }
@@ -94,8 +95,9 @@ future<void> event_access::call(const event& e, std::int64_t i, signal_value val
     done.set_exception(std::make_exception_ptr(x));
     return done.get_future();
   }
-  return net::detail::post_call<void>(
-      here, directory::of(here).home_of(e.object_), [&](std::uint64_t reply) { post_signal(here, e.object_, s, content.bytes, reply); });
+  return net::detail::post_call<void>(here, directory::of(here).home_of(e.object_), [&](std::uint64_t reply) {
+    post_signal(here, e.object_, s, content.bytes, reply);
+  });
 }
 
 event event_access::rearm(const event& e) {

@@ -16,6 +16,16 @@
 
 namespace tern::mobile::detail {
 
+// What is large goes into memory that the next rank can look into, if it is on this host: it
+// unpacks the object from there.
+byte_buffer migration::pack(const type_record& type, const void* object) {
+  const std::size_t bytes = type.bytes(object);
+  if (bytes < net::detail::shared_pool::least) return type.pack(object);
+  byte_buffer state = node_.memory().take(bytes);
+  type.pack_into(object, state.bytes());
+  return state;
+}
+
 // Right behind the object, in order.
 void migration::send_after(net::node& here, int to, invocation_list& following) noexcept {
   try {
@@ -56,7 +66,7 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
         throw error(errc::invalid_state, "object " + to_string(e.id) + " is pinned", "unpin it before it moves");
       if (!e.type->pack)
         throw error(errc::unsupported, "objects of class " + e.type->name + " cannot move", how_to_serialize);
-      state = e.type->pack(e.object);
+      state = pack(*e.type, e.object);
     }
   } catch (...) {
     return stay(0, std::current_exception());
@@ -134,6 +144,7 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
   deferred_actions then(&e);
   std::vector<std::pair<int, directory_note>> notes;
   std::unique_ptr<landing> back;
+  std::unique_ptr<entry> reduced;
   {
     shard& s = objects_.shard_of(e.id);
     const std::lock_guard hold(s.lock);
@@ -159,6 +170,7 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     while (!t->held.empty()) router_.take_in(e, t->held.pop(), then);
     for (auto& [key, one] : t->early) router_.take_in(e, std::move(one), then);
     notes = std::move(t->notes);
+    if (!back && notes.empty()) reduced = s.reduce(e);
   }
   objects_.perform(then);
   for (const auto& [from, n] : notes) router_.take(from, n);
@@ -185,7 +197,7 @@ void migration::land(const type_record& type, int source, const net::wire_header
   {
     shard& s = objects_.shard_of(to.object);
     const std::lock_guard hold(s.lock);
-    e = s.entries.find(to.object);
+    e = s.find_any(to.object);
     if (e && e->at == entry::place::left && !e->travel->returns) {
       e->travel->returns = std::move(one);
       return;
@@ -267,6 +279,7 @@ void migration::unpack(entry& e, std::unique_ptr<landing> one) {
     if (e.coming == 0) {
       router_.release_held(e, then);
       admission_.admit_waiting(e, then);
+      e.settle();
     }
     if (!e.confirmed)
       then.notes.emplace_back(objects_.home_of(e.id),

@@ -41,6 +41,8 @@ struct type_record {
   };
   std::vector<base> bases;             ///< those that a mobile_ptr is converted to anywhere; entered before `main`
   std::size_t size = 0, alignment = 0; ///< of an object in C++'s sense
+  /// As `pack`, into as many bytes as `bytes` gave; null as that.
+  void (*pack_into)(const void* object, std::span<std::byte> room) = nullptr;
 };
 
 /// A class whose objects can be packed, by the handler that takes them in. Static objects only:
@@ -97,6 +99,16 @@ template <class T> T* unpack_new(std::span<const std::byte> bytes) {
   return object.release();
 }
 
+/// \throws as `pack`; error(invalid_data) also if the object has changed since its bytes were
+/// counted.
+template <class T> void pack_exactly(std::span<std::byte> room, const T& x) {
+  output_archive ar(room);
+  ar(x);
+  if (ar.position() != room.size()) [[unlikely]]
+    static_cast<void>(pack(x)); // finds the culprit
+  ar.finish();
+}
+
 template <class T> const net::handler_record* arrival_of();
 
 /// See load.hpp.
@@ -138,12 +150,14 @@ template <class T> type_record& type_of() {
                   called_of<T>(),
                   {},
                   sizeof(T),
-                  alignof(T)};
+                  alignof(T),
+                  nullptr};
     if constexpr (can_move<T>) {
       r.pack = [](const void* p) { return pack(*static_cast<const T*>(p)); };
       r.unpack = [](std::span<const std::byte> bytes) -> void* { return unpack_new<T>(bytes); };
       r.arrival = &arrival_of<T>;
       r.bytes = [](const void* p) { return packed_size(*static_cast<const T*>(p)); };
+      r.pack_into = [](const void* p, std::span<std::byte> room) { pack_exactly(room, *static_cast<const T*>(p)); };
     }
     return r;
   }();

@@ -35,8 +35,27 @@ destination router::find_destination(object_id id) {
   return d;
 }
 
+// Under the shard's lock, where there is no entry.
+// \return one that has been made; null: none, and the destination is chosen if something is known.
+[[gnu::noinline]] entry* router::choose_far(shard& s, destination& d) {
+  const auto number = s.entries.number(d.to.object);
+  if (!number) return nullptr;
+  far_place f = far_place::of(*number);
+  f.used = true;
+  const std::uint64_t next = f.sent++;
+  if (!f.fits()) return s.find_any(d.to.object);
+  s.entries.put_number(d.to.object, f.number());
+  d.where = f.where;
+  d.as = destination::kind::numbered;
+  d.to.stream = rank_;
+  d.to.number = next;
+  return nullptr;
+}
+
 // Under the shard's lock.
 inline void router::choose(shard& s, entry* e, destination& d) {
+  if (!e && (e = choose_far(s, d), d.as == destination::kind::numbered)) [[unlikely]]
+    return;
   if (!e || e->at == entry::place::gone) {
     d.where = objects_.home_of(d.to.object);
     if (d.where != rank_) {
@@ -45,7 +64,8 @@ inline void router::choose(shard& s, entry* e, destination& d) {
     }
   } else if (is_own(e)) {
     d.where = rank_;
-    d.as = destination::kind::self;
+    e->lined = e->lined && e->under_way > 0; // one way at a time: so they stay in order
+    d.as = e->lined ? destination::kind::lined : destination::kind::self;
     ++e->under_way;
   } else {
     d.where = e->where;
@@ -54,6 +74,24 @@ inline void router::choose(shard& s, entry* e, destination& d) {
     d.to.stream = rank_;
     d.to.number = e->sent++;
   }
+}
+
+std::byte* router::place(object_id id, near_function run, std::size_t arguments, std::size_t message) noexcept {
+  if (arguments > own_line::most_near || tern::detail::this_worker_head()->causal ||
+      (objects_.attends() & rank_objects::to_contacts) != 0) [[unlikely]]
+    return nullptr;
+  shard& s = objects_.shard_of(id);
+  const std::lock_guard hold(s.lock);
+  entry* const e = s.entries.find(id);
+  if (!is_own(e) || (e->under_way > 0 && !e->lined) || !node_.try_line_up()) return nullptr;
+  std::byte* const at = line_.place(id, run, arguments, message);
+  if (!at) [[unlikely]] {
+    node_.leave_line();
+    return nullptr;
+  }
+  ++e->under_way;
+  e->lined = true;
+  return at;
 }
 
 inline destination router::deliver_or_find(object_id id, outgoing_mail& message) {
@@ -136,6 +174,7 @@ void router::not_sent(const destination& d) {
     return posted_to_home(d);
   case destination::kind::numbered:
     return post_skip(node_, d.where, d.to); // else what follows would wait for ever
+  case destination::kind::lined:
   case destination::kind::self: {
     shard& s = objects_.shard_of(d.to.object);
     const std::lock_guard hold(s.lock);
@@ -149,6 +188,7 @@ int router::last_known(object_id id) const {
   const shard& s = objects_.shard_of(id);
   const std::lock_guard hold(s.lock);
   const entry* const e = s.entries.find(id);
+  if (const auto number = e ? std::nullopt : s.entries.number(id)) return far_place::of(*number).where;
   return !e ? objects_.home_of(id) : e->is_here() ? rank_ : e->where;
 }
 
@@ -165,7 +205,12 @@ void router::return_credit(object_id id, std::uint64_t credit) noexcept {
     }
     const destination d = find_destination(id);
     try {
-      net::detail::post_packed(node_, d.where, h, {}, d.to, std::as_const(credit));
+      if (d.is_lined()) {
+        const byte_buffer message = pack(h, d.to, credit);
+        line_.put(id, message.bytes(), {});
+      } else {
+        net::detail::post_packed(node_, d.where, h, {}, d.to, std::as_const(credit));
+      }
     } catch (...) {
       failed(d);
       throw;
@@ -184,14 +229,16 @@ void router::arrive_late(std::unique_ptr<invocation> one, bool runs_here) {
   one->on = node_.hold_account();
   if (runs_here) node_.parked(one->header);
   deferred_actions then;
+  std::unique_ptr<entry> reduced;
   {
     shard& s = objects_.shard_of(one->to.object);
     const std::lock_guard hold(s.lock);
-    entry* const e = s.entries.find(one->to.object);
+    entry* const e = s.find_any(one->to.object);
     if (e && e->at != entry::place::gone) {
       if (one->to.stream == address::no_stream && one->source == rank_ && e->under_way > 0) --e->under_way;
       then.of = e;
       take_in(*e, std::move(one), then);
+      reduced = s.reduce(*e);
     }
   }
   if (one) return undeliverable(std::move(one));
@@ -268,10 +315,11 @@ void router::take(int source, const directory_note& n) {
   check_address(address(n.object, source), node_.size(), objects_.homes().count());
   if (n.where < 0 || n.where >= node_.size()) bad_rank(n.object, n.where, node_.size());
   deferred_actions then;
+  std::unique_ptr<entry> reduced;
   shard& s = objects_.shard_of(n.object);
   {
     const std::lock_guard hold(s.lock);
-    entry* e = s.entries.find(n.object);
+    entry* e = s.find_any(n.object);
     if (e && e->at == entry::place::gone) e = nullptr;
     then.of = e;
     if (e && e->at == entry::place::left &&
@@ -309,6 +357,7 @@ void router::take(int source, const directory_note& n) {
         e->confirmed = true;
         if (e->travel) notify_closed(*e, then);
         admission_.admit_waiting(*e, then);
+        e->settle();
       }
       break;
     case directory_note::kind::gone:
@@ -317,12 +366,14 @@ void router::take(int source, const directory_note& n) {
           while (!e->travel->after_close.empty())
             then.forwards.push_back({objects_.home_of(n.object), e->travel->after_close.pop()});
         forget(s, *e, then);
+        e = nullptr;
       }
       break;
     case directory_note::kind::closed:
       if (e && e->own_closing && !e->own_closed) own_stream_closed(*e, then);
       break;
     }
+    if (e) reduced = s.reduce(*e);
   }
   objects_.perform(then);
 }

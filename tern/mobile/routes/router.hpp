@@ -15,6 +15,7 @@
 #include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/load/object_loads.hpp>
 #include <tern/mobile/mail/mailboxes.hpp>
+#include <tern/mobile/mail/own_line.hpp>
 #include <tern/mobile/message/control.hpp>
 
 namespace tern::mobile::detail {
@@ -27,10 +28,12 @@ public:
   address to;
   /// It lies in a mailbox: nothing is to be sent.
   bool is_mailed() const noexcept { return as == kind::mailed; }
+  /// It goes into the rank's `own_line`.
+  bool is_lined() const noexcept { return as == kind::lined; }
 
 private:
   friend class router;
-  enum class kind : std::uint8_t { self, mailed, home, numbered, nowhere } as = kind::nowhere;
+  enum class kind : std::uint8_t { self, mailed, lined, home, numbered, nowhere } as = kind::nowhere;
 };
 
 /// The streams of messages between one rank and objects, and what the rank knows of where objects
@@ -41,7 +44,7 @@ public:
   /// about.
   router(rank_objects& objects, object_loads& loads, admission& access, event_signals& events, std::size_t most_remote)
       : objects_(objects), node_(objects.node()), rank_(objects.rank()), most_remote_(most_remote / shard_count),
-        loads_(loads), admission_(access), events_(events), mail_(objects) {}
+        loads_(loads), admission_(access), events_(events), mail_(objects), line_(objects.node()) {}
 
   // Sending
   /// \throws error(invalid_argument) for a null pointer or one that cannot exist in this job.
@@ -51,6 +54,11 @@ public:
   /// node.
   destination send(object_id id, outgoing_mail& message);
   mailboxes& mail() noexcept { return mail_; }
+  own_line& line() noexcept { return line_; }
+  /// One more invocation of an object that is here, for `own_line::place`, if nothing speaks
+  /// against it. \pre `line().in_use()`.
+  /// \return null: it goes as any message.
+  std::byte* place(object_id id, near_function run, std::size_t arguments, std::size_t message) noexcept;
   void sent(const destination& d) {
     if (d.as == destination::kind::home) posted_to_home(d);
   }
@@ -98,6 +106,7 @@ private:
   }
   destination deliver_or_find(object_id id, outgoing_mail& message);
   void choose(shard& s, entry* e, destination& d);
+  entry* choose_far(shard& s, destination& d);
   void posted_to_home(const destination& d);
   void not_sent(const destination& d);
   void accept(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
@@ -121,6 +130,7 @@ private:
   admission& admission_;
   event_signals& events_;
   mailboxes mail_;
+  own_line line_;
 };
 
 } // namespace tern::mobile::detail

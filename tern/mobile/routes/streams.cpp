@@ -117,6 +117,10 @@ void router::accept(entry& e, std::unique_ptr<invocation> one, deferred_actions&
 
 void router::accept_numbered(entry& e, std::unique_ptr<invocation> one, deferred_actions& then) {
   const int rank = one->to.stream;
+  if (e.one_stream && e.where == rank && e.sent == one->to.number) {
+    ++e.sent;
+    return accept(e, std::move(one), then);
+  }
   stream_state* const s = e.travels().find(rank);
   if (!s || one->to.number != s->expected) {
     const std::uint64_t number = one->to.number;
@@ -232,7 +236,16 @@ void router::count_remote(shard& s, const entry& one, deferred_actions& then) {
   if (objects_.is_home(one.id) || ++s.remote <= most_remote_) return;
   const std::size_t slots = s.entries.capacity();
   for (std::size_t looks = std::min<std::size_t>(2 * slots, 256); looks > 0; --looks) {
-    entry* const e = s.entries.at(s.hand++ % slots);
+    const std::size_t at = s.hand++ % slots;
+    entry* e = s.entries.at(at);
+    if (const auto number = e ? std::nullopt : s.entries.number_at(at); number && !objects_.is_home(number->first)) {
+      far_place f = far_place::of(number->second);
+      if (std::exchange(f.used, false)) {
+        s.entries.put_number(number->first, f.number());
+        continue;
+      }
+      e = s.find_any(number->first);
+    }
     if (!e || e->at != entry::place::elsewhere || !e->own_open || e->own_closing || e->under_way > 0 ||
         objects_.is_home(e->id))
       continue;

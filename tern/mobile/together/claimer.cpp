@@ -77,8 +77,9 @@ void claimer::begin() {
 void claimer::ask_next() {
   const claimed_object& c = objects_[call_.next_];
   const net::handler_record& handler = handler_for(c.how());
-  call_.asked_ = net::detail::post_call<claim_grant>(
-      node_, directory::of(node_).home_of(c.id), [&](std::uint64_t reply) { post_control(node_, handler, c.id, reply); });
+  call_.asked_ =
+      net::detail::post_call<claim_grant>(node_, directory::of(node_).home_of(c.id),
+                                          [&](std::uint64_t reply) { post_control(node_, handler, c.id, reply); });
 }
 
 void claimer::claim_all() {

@@ -2,6 +2,7 @@
 #include <tern/net/memory/shared_memory.hpp>
 
 #include <condition_variable>
+#include <csignal>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <tern/net/memory/lent_buffer.hpp>
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace tern::net::detail {
@@ -220,6 +222,59 @@ TEST(foreign_segment, outlives_the_owner_and_whoever_opened_it) {
   EXPECT_TRUE(is_filled(kept, 5));
   fill(kept, 6);
   EXPECT_TRUE(is_filled(kept, 6));
+}
+
+// A process that is killed with blocks gives none back. Their sender waits for nothing and takes
+// other memory; what another receiver has comes back as ever.
+TEST(foreign_segment, a_receiver_that_is_killed_keeps_what_it_has_and_no_more) {
+  shared_pool pool(4);
+  byte_buffer first = pool.take(place), second = pool.take(place);
+  fill(first, 1);
+  fill(second, 2);
+  const std::byte* const kept = first.data();
+  const std::byte* const returned = second.data();
+  const std::uint64_t there = pool.lend(first), here = pool.lend(second);
+  const pid_t owner = getpid();
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) { // touches nothing that another thread of the test's process could have
+    foreign_segment* const of_owner = foreign_segment::open(owner, pool.file());
+    char ok = 0;
+    if (of_owner) {
+      byte_buffer body = of_owner->take(there, place);
+      ok = !body.empty() && is_filled(body, 1) ? 1 : 0;
+      static_cast<void>(!write(ends[1], &ok, 1));
+      for (;;) pause(); // with the body
+    }
+    static_cast<void>(!write(ends[1], &ok, 1));
+    for (;;) pause();
+  }
+  char ok = 0;
+  ASSERT_EQ(read(ends[0], &ok, 1), 1);
+  EXPECT_EQ(ok, 1);
+  ASSERT_EQ(kill(child, SIGKILL), 0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  close(ends[0]);
+  close(ends[1]);
+
+  const foreign other = map_of(pool);
+  ASSERT_TRUE(other);
+  EXPECT_TRUE(is_filled(other->take(here, place), 2)); // and gives it back
+  first = {};
+  second = {};
+  std::vector<byte_buffer> all;
+  for (int tries = 0; tries < 20; ++tries)
+    if (byte_buffer b = pool.take(place); !b.empty()) all.push_back(std::move(b));
+  EXPECT_EQ(all.size(), 3u); // of four
+  bool again = false;
+  for (const byte_buffer& b : all) {
+    EXPECT_NE(b.data(), kept);
+    again |= b.data() == returned;
+  }
+  EXPECT_TRUE(again);
+  EXPECT_EQ(pool.lent(), 1u);
 }
 
 TEST(shared_pool, is_used_only_by_jobs_that_share_it) {

@@ -87,6 +87,23 @@ void handler_runner::hand_over(std::size_t bytes) {
   }
 }
 
+void handler_runner::line_up() {
+  for (;;) {
+    counters_.add(0, message_counters::sent);
+    if (!shutdown_.refuses_sender()) [[likely]]
+      return;
+    leave_line();
+    shutdown_.wait_until_open();
+  }
+}
+
+void handler_runner::lined_up(std::size_t messages, std::size_t bytes) noexcept {
+  counters_.add(0, message_counters::sent_bytes, bytes);
+  counters_.add(0, message_counters::received, messages);
+  counters_.add(0, message_counters::received_bytes, bytes);
+  counters_.add(0, message_counters::handed_over, messages);
+}
+
 void handler_runner::take_back(std::size_t bytes) noexcept {
   const int worker = worker_here();
   counters_.add(worker, message_counters::handed_over, ~std::uint64_t{0});

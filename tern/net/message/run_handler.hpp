@@ -61,6 +61,24 @@ public:
   /// May messages to this rank be handed over by a layer above, without the transport? They do not
   /// appear in traces. Constant.
   bool may_hand_over() const noexcept { return !single_worker_ && !simulated_ && !recorded_; }
+  /// The same for the one rank of a job, if that is one thread. Constant. (With other ranks, what
+  /// comes from them goes before what is a rank's own; a line beside the transport does not.)
+  bool may_line_up() const noexcept { return one_thread_ && size_ == 1 && !recorded_; }
+  /// Counts a message that the caller hands over, on a rank that is one thread, as sent; `lined_up`
+  /// must follow before it is done. \return false, having done nothing, while the ranks decide
+  /// whether the job ends.
+  bool try_line_up() noexcept {
+    if (!shutdown_.is_open()) [[unlikely]]
+      return false;
+    counters_.add(0, message_counters::sent);
+    return true;
+  }
+  /// The same. In a fiber, waits while the ranks decide. \throws as `post`.
+  void line_up();
+  /// It was not handed over after all.
+  void leave_line() noexcept { counters_.add(0, message_counters::sent, ~std::uint64_t{0}); }
+  /// So many, of so many bytes together, count as received.
+  void lined_up(std::size_t messages, std::size_t bytes) noexcept;
   /// Counts a message of so many bytes that the caller hands over as sent and received. In a fiber,
   /// waits while the ranks decide whether the job ends. \throws as `post`.
   void hand_over(std::size_t bytes);
