@@ -250,9 +250,7 @@ void add_together(metrics& all, const scale& of) {
   all.push_back({.name = "together.local.messages",
                  .unit = "messages",
                  .target = 0,
-                 .rival_name = "budget",
                  .ours = counted["messages"],
-                 .rival = budget(1),
                  .once = true});
   const series apart = ranks(mpi::open_mpi, {"together_remote", of("400", "3")}, usual);
   all.push_back({.name = "together.remote",

@@ -134,7 +134,7 @@ private:
   static tern::items over(const area& r) { return tern::items(r.columns(), r.rows()).group(8, 4); }
   void send(hetero_task t) {
     if (pick(4) == 0) t.priority(pick(5));
-    if (met_.devices > 0 && pick(3) != 0) t.on(met_.kind + std::to_string(pick(met_.devices)));
+    if (met_.devices > 0 && pick(3) != 0) t.on(named(pick(met_.devices)));
     t.submit();
   }
 
@@ -297,6 +297,13 @@ private:
       view(k, r).prefetch(d);
     else
       view(k, r).drop(d);
+  }
+  // A machine may have fewer devices than the mock driver.
+  std::string named(int device) const {
+    const auto all = devices_there();
+    const auto there =
+        std::count_if(all.begin(), all.end(), [&](const std::string& id) { return id.starts_with(met_.kind); });
+    return met_.kind + std::to_string(device % std::max<std::int64_t>(there, 1));
   }
   static std::vector<std::string> devices_there() {
     std::vector<std::string> ids;
