@@ -247,11 +247,8 @@ void add_together(metrics& all, const scale& of) {
                    .rival = here["loop"]});
   }
   const series counted([] { return run_for_json({BENCH_MOBILE_TERN, "together_messages", "8"}); });
-  all.push_back({.name = "together.local.messages",
-                 .unit = "messages",
-                 .target = 0,
-                 .ours = counted["messages"],
-                 .once = true});
+  all.push_back(
+      {.name = "together.local.messages", .unit = "messages", .target = 0, .ours = counted["messages"], .once = true});
   const series apart = ranks(mpi::open_mpi, {"together_remote", of("400", "3")}, usual);
   all.push_back({.name = "together.remote",
                  .unit = "us",
