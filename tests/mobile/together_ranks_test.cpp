@@ -519,11 +519,13 @@ TERN_RANK_TEST(what_is_claimed_is_not_movable) {
       if (load.id == all[0].id() || load.id == other.id()) TERN_EXPECT(!load.movable && !load.idle);
     auto moved = tern::migrate(other, size() - 1);
     auto second = tern::call_together<&where_all_are>(all[0], {other});
-    tern::this_fiber::sleep_for(std::chrono::milliseconds(1)); // until it waits: a report tells of what does
-    const std::string report = tern::net::describe(tern::net::node::here(), false);
+    std::string report;
+    tern::wait_until([&] {
+      report = tern::net::describe(tern::net::node::here(), false);
+      return report.find(" waits for " + to_string(all[0].id())) != std::string::npos;
+    });
     TERN_EXPECT(report.find(", claimed for a function over several objects") != std::string::npos);
     TERN_EXPECT(report.find("1 function waits for several objects:") != std::string::npos);
-    TERN_EXPECT(report.find(" waits for " + to_string(all[0].id())) != std::string::npos);
     may_end.release();
     TERN_EXPECT_EQ(f.get(), 0);
     moved.get();
