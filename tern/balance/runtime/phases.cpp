@@ -69,10 +69,12 @@ std::vector<mobile::object_contact> balancer::talks_of_phase(const mobile::detai
     }
     all.resize(kept);
   }
-  const auto others = std::stable_partition(all.begin(), all.end(),
-                                            [&](const mobile::object_contact& t) { return is_of(array, t.from); });
-  talks_.assign(others, all.end());
-  all.erase(others, all.end());
+  talks_.clear();
+  std::erase_if(all, [&](const mobile::object_contact& t) {
+    const bool others = !is_of(array, t.from);
+    if (others) talks_.push_back(t);
+    return others;
+  });
   return all;
 }
 
