@@ -85,7 +85,7 @@ public:
                         "--n",
                         of_(std::string("200000"), std::string("2000")),
                         "--steps",
-                        "6",
+                        of_(std::string("12"), std::string("6")),
                         "--json",
                         report,
                         "--tern-balance=" + policy};
@@ -160,7 +160,7 @@ std::vector<metric> metrics(runners& running, const scale& of) {
                   .unit = "s",
                   .target = 0.75,
                   .rival_name = "static",
-                  .ours = time("steal"),
+                  .ours = time("curve"),
                   .rival = time("none")});
   struct size {
     int ranks;

@@ -20,7 +20,7 @@
 namespace nbody {
 namespace {
 
-constexpr const char* usual_policy = "steal";
+constexpr const char* usual_policy = "curve";
 
 /// The answers of all pieces, piece by piece, two at a time: one travels while the other is looked
 /// at.
