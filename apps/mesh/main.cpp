@@ -4,6 +4,7 @@
 /// Rank 0 reads and cuts; the subdomains are mobile objects (group.hpp) that mesh themselves and
 /// agree on their borders.
 
+#include "apps/common/restart_option.hpp"
 #include "apps/common/text_file.hpp"
 #include "apps/mesh/domain/domain.hpp"
 #include "apps/mesh/domain/input.hpp"
@@ -125,12 +126,6 @@ int work(int argc, char** argv) {
 } // namespace
 
 int main(int argc, char** argv) {
-  // --restart FOLDER is what Tern calls --tern-restart.
-  std::vector<std::string> words(argv, argv + argc);
-  for (std::string& word : words)
-    if (word == "--restart" || word.starts_with("--restart=")) word.insert(2, "tern-");
-  std::vector<char*> line;
-  for (std::string& word : words) line.push_back(word.data());
-  line.push_back(nullptr);
-  return tern::run(argc, line.data(), work);
+  apps::restart_line line(argc, argv);
+  return tern::run(line.count(), line.words(), work);
 }

@@ -5,17 +5,14 @@
 /// seconds between the domain and the finished mesh, and their processes' peak memory.
 
 #include "bench/harness/harness.hpp"
+#include "bench/harness/scratch.hpp"
 
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
-
-#include <unistd.h>
 
 #ifndef BENCH_MESH_PATH
 #error "define BENCH_MESH_PATH and BENCH_TERN_PATH as the paths of mesh and tern"
@@ -27,28 +24,8 @@ using tern::bench::direction;
 using tern::bench::scale;
 using strings = std::vector<std::string>;
 
-/// A folder for what the programs write, gone with the process.
-class scratch {
-public:
-  scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "bench-mesh-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("cannot make a folder for temporary files in " + name);
-    path_ = name;
-  }
-  ~scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  scratch(const scratch&) = delete;
-  scratch& operator=(const scratch&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
-private:
-  std::filesystem::path path_;
-};
-
-const scratch& folder() {
-  static const scratch one;
+const tern::bench::scratch& folder() {
+  static const tern::bench::scratch one("bench-mesh");
   return one;
 }
 

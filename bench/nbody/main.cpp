@@ -6,19 +6,16 @@
 #include "bench/harness/command.hpp"
 #include "bench/harness/harness.hpp"
 #include "bench/harness/runner.hpp"
+#include "bench/harness/scratch.hpp"
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <unistd.h>
 
 #include <tern/balance/model.hpp>
 #include <tern/balance/recording.hpp>
@@ -46,28 +43,8 @@ const contestant& contestant_named(const std::string& name) {
   throw std::invalid_argument("no contestant is called " + name);
 }
 
-/// A folder for what the programs write, gone with the process.
-class scratch {
-public:
-  scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "bench-nbody-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("cannot make a folder for temporary files in " + name);
-    path_ = name;
-  }
-  ~scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  scratch(const scratch&) = delete;
-  scratch& operator=(const scratch&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
-private:
-  std::filesystem::path path_;
-};
-
-const scratch& folder() {
-  static const scratch one;
+const tern::bench::scratch& folder() {
+  static const tern::bench::scratch one("bench-nbody");
   return one;
 }
 

@@ -2,7 +2,7 @@
 /// \file
 /// The mesh program from outside, alone and under `tern run`: the mesh does not depend on how the
 /// program is run. Tests also the files that it writes and its messages for impossible arguments.
-#include "mesh_program.hpp"
+#include "apps/common/app_program.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -11,18 +11,13 @@
 
 #include <gtest/gtest.h>
 
-using namespace mesh_test;
+using namespace app_test;
 using namespace std::chrono_literals;
 
 namespace {
 
 const strings small{"--hmin", "1.5", "--hmax", "15", "--quiet"};
 const strings tiny{"--hmin", "4", "--hmax", "40", "--quiet"};
-
-strings operator+(strings a, const strings& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 struct outcome {
   finished program;

@@ -2,14 +2,14 @@
 /// \file
 /// Many sizings and coasts, each meshed by two ranks and checked as a whole. A few run in every
 /// check, all of them with `ctest -L long`.
-#include "mesh_program.hpp"
+#include "apps/common/app_program.hpp"
 
 #include <cstdio>
 #include <ostream>
 
 #include <gtest/gtest.h>
 
-using namespace mesh_test;
+using namespace app_test;
 
 namespace {
 

@@ -36,8 +36,8 @@ TEST(bits, whatever_messages_do) {
   const std::string alone = hash_of(summary_of("", 1, few));
   for (int seed = 1; seed <= 10; ++seed) {
     const temporary folder;
-    const strings line{TERN_TOOL_PATH,       "sim", "-n",      "5", "--faults", "delay:reorder", "--seed",
-                       std::to_string(seed), "--",  NBODY_PATH};
+    const strings line{TERN_TOOL_PATH,       "sim", "-n",    "5", "--faults", "delay:reorder", "--seed",
+                       std::to_string(seed), "--",  APP_PATH};
     const auto done =
         run(line + few +
             strings{"--json", folder / "s.json", seed % 2 ? "--tern-debug-migrate=random" : "--tern-balance=greedy"});
