@@ -151,6 +151,25 @@ function(tern_build_quickly)
   endforeach()
 endfunction()
 
+# tern_discover_suites(NAME): makes a test of each suite of tern_NAME_test, as gtest_discover_tests does of each test.
+function(tern_discover_suites NAME)
+  set(target tern_${NAME}_test)
+  set(listed ${CMAKE_CURRENT_BINARY_DIR}/${target}_suites.cmake)
+  set(run tests-asan)
+  if(TERN_SANITIZE MATCHES "thread")
+    set(run tests-tsan)
+  endif()
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  add_custom_command(TARGET ${target} POST_BUILD BYPRODUCTS ${listed} VERBATIM
+    COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tools/build/suites.py --program $<TARGET_FILE:${target}>
+      --prefix ${NAME}. --run ${run} --out ${listed} --labels ${NAME} --timeout 600)
+  # One that is not built is a test that fails, not one that is missing.
+  set(included ${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake)
+  file(WRITE ${included} "if(EXISTS [=[${listed}]=])\n  include([=[${listed}]=])\nelse()\n"
+    "  add_test(${target}_NOT_BUILT ${target}_NOT_BUILT)\nendif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${included})
+endfunction()
+
 # tern_layer(NAME SOURCES … APART … HEADERS … DEPENDS layer… PRIVATE target… TESTS file… SINGLE_THREADED file…)
 #   makes tern_NAME (tern::NAME) of SOURCES and of those that are compiled APART, installs it and its headers, and builds its unit tests as tern_NAME_test; those
 #   that are SINGLE_THREADED not under the thread sanitizer, which could find nothing there (docs/decisions/0039).
@@ -187,8 +206,12 @@ function(tern_layer NAME)
     target_link_libraries(tern_${NAME}_test PRIVATE tern::${NAME} tern_flags GTest::gtest GTest::gmock GTest::gtest_main)
     tern_compile_together(tern_${NAME}_test)
     tern_build_quickly(tern_${NAME}_test) # rank, stress and property tests and bench/ see what -O3 makes of templates
-    gtest_discover_tests(tern_${NAME}_test TEST_PREFIX ${NAME}. DISCOVERY_TIMEOUT 60
-      PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS ${NAME})
+    if(TERN_SANITIZE)
+      tern_discover_suites(${NAME})
+    else()
+      gtest_discover_tests(tern_${NAME}_test TEST_PREFIX ${NAME}. DISCOVERY_TIMEOUT 60
+        PROPERTIES TIMEOUT ${TERN_TEST_SECONDS} LABELS ${NAME})
+    endif()
   endif()
 endfunction()
 

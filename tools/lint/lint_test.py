@@ -27,6 +27,9 @@ import budget  # noqa: E402
 import floors  # noqa: E402
 import required  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "build"))
+import suites  # noqa: E402
+
 SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
 OPEN_END = "TO" + "DO"
 
@@ -350,6 +353,30 @@ class Common(Tree):
         self.write("src/x.cpp")
         self.assertEqual(common.files(self.root), ["src/x.cpp"])
 
+
+
+class Suites(Tree):
+    LISTED = ("stacks.\n  overflow\n  are_kept\nwith/started.  # TypeParam = int\n  ends/mpich  # GetParam() = \"mpich\"\n"
+              "  ends/inproc  # GetParam() = \"inproc\"\nonly.\n  one\n")
+
+    def test_suites_are_read(self):
+        self.assertEqual(suites.suites("Running main() from x.cc\n" + self.LISTED),
+                         {"stacks": ["overflow", "are_kept"], "with/started": ["ends/mpich", "ends/inproc"], "only": ["one"]})
+
+    def test_what_may_be_skipped_is_alone(self):
+        made = suites.entries(suites.suites(self.LISTED), "task.", ["/mpich", r"^task\.only\."])
+        self.assertEqual(made, [("task.stacks", "stacks.*"), ("task.with/started", "with/started.*-with/started.ends/mpich"),
+                                ("task.with/started.ends/mpich", "with/started.ends/mpich"), ("task.only.one", "only.one")])
+
+    def program(self, last: str) -> str:
+        self.write("program", f"#!/bin/sh\necho '[ RUN      ] a.b'\n{last}\n")
+        (self.root / "program").chmod(0o755)
+        return str(self.root / "program")
+
+    def test_a_skip_is_told_and_hides_no_failure(self):
+        runner = str(pathlib.Path(suites.__file__).parent / "suite.sh")
+        for last, code in (("exit 0", 0), ("echo '[  SKIPPED ] a.b'", 77), ("echo '[  SKIPPED ] a.b'; exit 1", 1)):
+            self.assertEqual(subprocess.run([runner, self.program(last)], capture_output=True, check=False).returncode, code)
 
 
 class Floors(unittest.TestCase):
