@@ -14,7 +14,6 @@
 
 #include <tern/mobile/object.hpp>
 #include <tern/task/future.hpp>
-#include <tern/task/when.hpp>
 
 namespace tern {
 
@@ -40,6 +39,10 @@ template <class T> bool lend_to(T& object, std::int32_t rank, std::uint64_t addr
   back.get();
   return true;
 }
+
+/// Waits until the object is lent, or its invocation has ended without. \return null: it has moved.
+/// Throws why the invocation could not run.
+void* wait_for_loan(future<void*> got, future<bool> answer);
 
 template <class T> held_object<T> take_hold(mobile_ptr<std::remove_const_t<T>> of);
 
@@ -101,13 +104,8 @@ template <class T> held_object<T> take_hold(mobile_ptr<std::remove_const_t<T>> o
   future<void*> got = request->got.get_future();
   const auto number = reinterpret_cast<std::uint64_t>(request.get()); // address: means something on this rank only
   future<bool> answer = call<&lend_to<T>>(of, static_cast<std::int32_t>(net::node::here().rank()), number);
-  auto first = when_any(std::move(got), std::move(answer)).get();
-  if (first.index == 0) {
-    mine.object_ = static_cast<object*>(std::get<0>(first.futures).get());
-    mine.lent_ = std::move(request);
-  } else {
-    static_cast<void>(std::get<1>(first.futures).get()); // false: it has moved; or why not
-  }
+  mine.object_ = static_cast<object*>(wait_for_loan(std::move(got), std::move(answer)));
+  if (mine.object_) mine.lent_ = std::move(request);
   return mine;
 }
 

@@ -81,6 +81,9 @@ void archive_unsavable(std::string_view type, std::string_view why) {
   throw error(errc::invalid_data, "a value of type " + std::string(type) + " cannot be saved: " + std::string(why));
 }
 
+saved_objects::saved_objects() = default;
+saved_objects::~saved_objects() = default;
+
 saved_objects::entry saved_objects::enter(std::shared_ptr<const void> object, const std::type_info& type) {
   const auto next = static_cast<std::uint32_t>(objects_.size() + 1);
   const auto [position, fresh] = ids_.try_emplace({object.get(), std::type_index(type)}, next);

@@ -56,6 +56,8 @@ public:
     std::uint32_t id;
     bool fresh, finished;
   };
+  saved_objects();
+  ~saved_objects();
   entry enter(std::shared_ptr<const void> object, const std::type_info& type);
   void finish(std::uint32_t id) { objects_[id - 1].finished = true; }
 

@@ -189,8 +189,8 @@ partial_values<typename member_signature<decltype(G)>::result> reduce_part(const
     below.push_back(tern::call<&reduce_part<G, T, Op>>(child, op.along(std::move(part))));
   });
   partial_values<result> all;
-  for (const int home : array->homes()) all.cover(array->layout(), home);
-  if (array->has_all_homes()) all.covered.assign({{0, array->layout().total()}});
+  for (const int home : array->homes()) all.known.cover(array->layout(), home);
+  if (array->has_all_homes()) all.known.cover_all(array->layout().total());
   all.values.reserve(std::min(static_cast<std::size_t>(op.box.count()), array->size()));
   std::vector<std::pair<std::size_t, future<result>>> later;
   std::exception_ptr first;

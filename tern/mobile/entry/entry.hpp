@@ -75,6 +75,10 @@ struct travel_state {
   std::unique_ptr<landing> returns; ///< it has come back before that is known
   std::vector<int> closed;          ///< ranks to be notified that their streams are closed
 
+  travel_state();
+  ~travel_state();
+  travel_state(const travel_state&) = delete;
+  travel_state& operator=(const travel_state&) = delete;
   /// Has it nothing but streams?
   bool is_quiet() const noexcept {
     return early.empty() && held.empty() && after_close.empty() && resuming.empty() && moves.empty() && !carry &&

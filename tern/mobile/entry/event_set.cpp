@@ -47,6 +47,9 @@ std::string numbers(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& 
 
 } // namespace
 
+event_state::event_state() = default;
+event_state::~event_state() = default;
+
 entered_event_kind::entered_event_kind(const event_kind& kind) noexcept
     : kind_(kind), next_(std::exchange(first_kind(), this)) {}
 

@@ -111,6 +111,10 @@ struct event_state {
   std::vector<signal_place> last; ///< of the round that has fired last
   std::map<std::uint32_t, event_round> early;
 
+  event_state();
+  ~event_state();
+  event_state(const event_state&) = delete;
+  event_state& operator=(const event_state&) = delete;
   bool has_signals() const noexcept { return now.given > 0 || !early.empty(); }
 };
 

@@ -10,6 +10,9 @@
 
 namespace tern::mobile::detail {
 
+object_labels::object_labels() = default;
+object_labels::~object_labels() = default;
+
 void object_labels::add(object_id id, const std::string& name) {
   const std::lock_guard hold(lock_);
   auto& all = labels_[id.bits];

@@ -16,6 +16,11 @@ namespace tern::mobile::detail {
 /// The names of the objects that were born on one rank. Thread-safe.
 class object_labels {
 public:
+  object_labels();
+  ~object_labels();
+  object_labels(const object_labels&) = delete;
+  object_labels& operator=(const object_labels&) = delete;
+
   void add(object_id id, const std::string& name);
   void remove(object_id id, const std::string& name) noexcept;
   /// The object has been destroyed.

@@ -10,6 +10,13 @@
 #include <tern/base/error.hpp>
 #include <tern/task/wait/waiting.hpp>
 
+namespace tern::mobile {
+
+travel_state::travel_state() = default;
+travel_state::~travel_state() = default;
+
+} // namespace tern::mobile
+
 namespace tern::mobile::detail {
 
 rank_objects::rank_objects(net::node& here, directory_services& services)

@@ -24,37 +24,34 @@ template <class R> struct partial_value {
   template <class A> void serialize(A& ar) { ar(first, level, value); }
 };
 
+/// Linear indices of which all is known: each has an element whose value is there, or has none.
+class known_indices {
+public:
+  /// Those of the elements of that home. Homes ascend.
+  void cover(const array_layout& of, int home);
+  void cover_all(std::int64_t total);
+  /// Those of another part as well.
+  void cover(const known_indices& other);
+  /// All from `first` to before `end`?
+  bool are_covered(std::int64_t first, std::int64_t end) const noexcept;
+  template <class A> void serialize(A& ar) { ar(ranges_); }
+
+private:
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges_; // first and end, in order
+};
+
 /// Values of some ranks' elements. They are combined along one binary tree over the linear indices,
 /// whose nodes are aligned blocks of 2^level: left with right if both have any. So the result
 /// depends on which elements there are and on their values, and not on where they are, on the
 /// mapping, or on how many ranks there are. A block is combined as soon as all of it is known.
 template <class R> struct partial_values {
-  std::vector<std::pair<std::int64_t, std::int64_t>> covered; ///< ranges that are known as a whole, in order
-  std::vector<partial_value<R>> values;                       ///< in order
-  template <class A> void serialize(A& ar) { ar(covered, values); }
+  known_indices known;
+  std::vector<partial_value<R>> values; ///< in order
+  template <class A> void serialize(A& ar) { ar(known, values); }
 
-  /// The elements of that home are known. Homes ascend.
-  void cover(const array_layout& of, int home) {
-    if (of.ranks() == 1) return covered.assign({{0, of.total()}});
-    if (of.plan().mapping.what() != array_mapping::kind::block) return;
-    const auto r = of.range_of(home);
-    if (r.count == 0) return;
-    if (!covered.empty() && covered.back().second == r.first)
-      covered.back().second += r.count;
-    else
-      covered.emplace_back(r.first, r.first + r.count);
-  }
   /// Takes in what another part has.
   void merge(partial_values&& other) {
-    covered.insert(covered.end(), other.covered.begin(), other.covered.end());
-    std::sort(covered.begin(), covered.end());
-    std::vector<std::pair<std::int64_t, std::int64_t>> joined;
-    for (const auto& c : covered)
-      if (!joined.empty() && joined.back().second == c.first)
-        joined.back().second = c.second;
-      else
-        joined.push_back(c);
-    covered = std::move(joined);
+    known.cover(other.known);
     std::vector<partial_value<R>> both;
     both.reserve(values.size() + other.values.size());
     std::merge(std::make_move_iterator(values.begin()), std::make_move_iterator(values.end()),
@@ -70,7 +67,7 @@ template <class R> struct partial_values {
   }
   /// The same when all elements that there are have been asked.
   template <class Op> void complete(Op& op, std::int64_t total) {
-    covered.assign({{0, total}});
+    known.cover_all(total);
     combine(op, total);
   }
 
@@ -94,18 +91,12 @@ private:
     return static_cast<std::size_t>(
         std::partition_point(all.begin(), all.end(), [&](const auto& v) { return v.first < middle; }) - all.begin());
   }
-  bool is_covered(block b, std::int64_t total) const noexcept {
-    const std::int64_t end = std::min(b.end(), total);
-    for (const auto& [from, to] : covered)
-      if (from <= b.first && end <= to) return true;
-    return false;
-  }
   template <class Op>
   void combine_block(Op& op, some all, block b, std::int64_t total, std::vector<partial_value<R>>& done) const {
     if (all.empty()) return;
     if (all.size() == 1) {
       done.push_back(std::move(all.front()));
-    } else if (is_covered(b, total)) {
+    } else if (known.are_covered(b.first, std::min(b.end(), total))) {
       done.push_back({b.first, b.level, value_of(op, all, b)});
     } else {
       const std::size_t n = before(all, b.middle());

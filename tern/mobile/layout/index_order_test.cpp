@@ -44,7 +44,7 @@ TEST(index_order, does_not_depend_on_ranks_or_mapping) {
     join op;
     for (int r = 0; r < ranks; ++r) {
       auto& mine = parts[static_cast<std::size_t>(r)];
-      mine.cover(l, r);
+      mine.known.cover(l, r);
       for (std::int64_t i = 0; i < total; ++i)
         if (there[static_cast<std::size_t>(i)] && l.place_of(i).home == r)
           mine.values.push_back({i, 0, std::to_string(i) + "."});
