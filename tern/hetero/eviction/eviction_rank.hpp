@@ -25,7 +25,7 @@ struct eviction_rank {
     return {clean ? idle_clean : idle, last_used, 0};
   }
   static eviction_rank of_next(const use_order& next, bool leaves = false) noexcept {
-    return {leaves ? leaving : used_later, ~next.level, ~next.number};
+    return {leaves ? leaving : used_later, ~next.turn, ~next.within};
   }
   static eviction_rank of_unknown(std::uint64_t last_used) noexcept { return {unknown, last_used, 0}; }
 };

@@ -17,7 +17,7 @@ public:
   static constexpr unsigned first_percent = 5, most_percent = 20;
 
   /// Bytes that are freed for a task that lacks so many, of `limit` in all.
-  static std::size_t batch(std::size_t limit, std::size_t lacking) noexcept { return std::max(lacking, limit / 64); }
+  static std::size_t batch(std::size_t limit, std::size_t lacking) noexcept { return std::max(lacking, limit / 80); }
   /// Bytes that should be free, or need not be saved.
   std::size_t mark(std::size_t limit) const noexcept { return limit / 100 * percent_; }
   bool is_low(std::size_t limit, std::size_t used) const noexcept { return used > limit - mark(limit); }

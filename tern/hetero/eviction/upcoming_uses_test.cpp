@@ -6,6 +6,7 @@
 #include <array>
 #include <deque>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -97,11 +98,49 @@ TEST_F(upcoming_uses_test, of_new_tasks_come_after_what_has_run) {
   task_record& writer = submit({{0, access_mode::write}});
   submit({{0, reading}, {1, changing}});
   submit({{0, reading}, {2, changing}});
-  EXPECT_EQ(next(1)->level, next(2)->level);
+  EXPECT_EQ(next(1, all_of_it, upcoming_uses::any_device)->turn, next(2, all_of_it, upcoming_uses::any_device)->turn);
   upcoming.ended(writer);
   const task_record& late = submit({{3, changing}});
   EXPECT_TRUE(late.slots[0].of.noted);
   EXPECT_EQ(objects_by_next_use(), (numbers{3, 0, 1, 2})) << "it is ready at once";
+}
+
+// A chain goes to the end of the queue with what is left of it after a run, as long as runs were.
+TEST_F(upcoming_uses_test, of_chains_take_turns) {
+  upcoming.start(0);
+  const auto run = [&](std::span<task_record* const> chain) { // up to its last task, which has no place behind
+    for (task_record* t : chain.first(chain.size() - 1)) {
+      if (t != chain.front()) upcoming.follows(*t);
+      upcoming.ended(*t);
+    }
+    upcoming.ready(*chain.back());
+  };
+  for (int i = 0; i < 40; ++i) {
+    std::vector<task_record*> four;
+    for (int k = 0; k < 4; ++k) four.push_back(&submit({{3, changing}}));
+    upcoming.ready(*four[0]);
+    run(four);
+    upcoming.ended(*four[3]);
+  }
+  std::array<std::vector<task_record*>, 3> chains; // two steps of each read 4, two 5, then 6, then 7
+  for (std::size_t c = 0; c < 3; ++c)
+    for (std::size_t step = 0; step < 8; ++step) chains[c].push_back(&submit({{4 + step / 2, reading}, {c, changing}}));
+  for (const auto& c : chains) upcoming.ready(*c[0]);
+  EXPECT_EQ(objects_by_next_use(), (numbers{0, 4, 5, 1, 2, 6, 7}));
+  run(std::span(chains[0]).first(4));
+  EXPECT_EQ(objects_by_next_use(), (numbers{1, 4, 5, 2, 0, 6, 7}));
+}
+
+// As in a factorization: what waits for others comes after what is ready, by levels.
+TEST_F(upcoming_uses_test, of_chains_that_wait_come_after_those_that_are_ready) {
+  upcoming.start(0);
+  task_record& head = submit({{0, changing}});
+  submit({{0, reading}, {1, changing}});
+  submit({{0, reading}, {1, reading}, {2, changing}});
+  task_record& other = submit({{4, changing}});
+  upcoming.ready(head);
+  upcoming.ready(other);
+  EXPECT_EQ(objects_by_next_use(), (numbers{0, 4, 1, 2}));
 }
 
 TEST_F(upcoming_uses_test, of_other_parts_and_devices_do_not_count) {
@@ -196,8 +235,8 @@ TEST(memory_reserve, grows_with_stalls) {
   for (int i = 0; i < 9; ++i) r.stalled();
   EXPECT_EQ(r.percent(), memory_reserve::most_percent);
   EXPECT_EQ(r.mark(1000), 200u);
-  EXPECT_EQ(memory_reserve::batch(6400, 7), 100u);
-  EXPECT_EQ(memory_reserve::batch(6400, 700), 700u);
+  EXPECT_EQ(memory_reserve::batch(8000, 7), 100u);
+  EXPECT_EQ(memory_reserve::batch(8000, 700), 700u);
 }
 
 } // namespace

@@ -129,6 +129,7 @@ void task_placement::place(std::span<task_record* const> tasks) noexcept {
     for (std::size_t d = 1; d < devices_.count(); ++d)
       for (task_record* const t : tasks)
         if (selective >> d & 1 && (t->kinds & kinds_of(devices_.info(d).kind)) != 0) runs_on(*t, d);
+  for (task_record* const t : tasks) copies_of(*t).upcoming().ready(*t);
   dispatch_after([&] {
     for (task_record* const t : tasks) policy_->push(ready_task(t), loads_);
     waiting_ += tasks.size();

@@ -358,6 +358,8 @@ simulated_device::operation simulated_device::kernel(int stream, const launch_re
   op.shape = what.shape;
   if (stream < 2) refuse(op, "belongs into stream 2 or a later one");
   check_shape(op, what.dynamic_bytes);
+  op.at.reserve(what.arguments.size());
+  op.references.reserve(what.arguments.size());
   std::size_t lines = 0;
   for (const argument& a : what.arguments) {
     const std::string which = "parameter " + std::to_string(op.at.size());
@@ -412,6 +414,7 @@ ticket simulated_device::launch_fused(int stream, std::span<const launch_request
   check_usable();
   operation op = kernel(stream, all.front());
   double duration = settings_.launch + work(op);
+  op.others.reserve(all.size() - 1);
   for (const launch_request& other : all.subspan(1)) {
     op.others.push_back(kernel(stream, other));
     duration += work(op.others.back());
@@ -482,6 +485,7 @@ void simulated_device::compute(operation& op) const {
     std::memcpy(&op.values[op.at[r.parameter]], &at, sizeof at);
   }
   std::vector<const void*> values;
+  values.reserve(op.at.size());
   for (const std::size_t at : op.at) values.push_back(&op.values[at]);
   op.code->run(op.code->kernel, op.shape, 0, op.shape.count(), reinterpret_cast<char*>(op.dynamic.data()),
                values.data());

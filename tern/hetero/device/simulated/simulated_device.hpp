@@ -53,6 +53,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -247,9 +248,9 @@ private:
   const int number_;
   simulated_settings settings_;
   device_info info_;
-  mutable tern::detail::spin_lock blocks_lock_; // other devices copy from here
-  std::map<std::uintptr_t, block> blocks_;      // address: handles are numbers that count up, and point to nothing
-  std::uint64_t given_ = 0;                     // handles and tickets
+  mutable tern::detail::spin_lock blocks_lock_;      // other devices copy from here
+  std::unordered_map<std::uintptr_t, block> blocks_; // address: handles are numbers that count up, and point to nothing
+  std::uint64_t given_ = 0;                          // handles and tickets
   std::size_t bytes_ = 0;
   std::vector<std::int64_t> free_at_;      // of each stream: when what is put into it may begin
   std::map<ticket, operation> operations_; // not forgotten

@@ -119,6 +119,7 @@ bool device_worker::take(handed_task& h) noexcept {
     return true;
   }
   ++preparing_;
+  home_.copies().upcoming().follows(*t);
   after_.clear();
   std::vector<event_ref>& events = h.events;
   for (handed_task::way_home& w : h.home) events.push_back(w.end);

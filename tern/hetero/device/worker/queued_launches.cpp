@@ -116,6 +116,7 @@ followers::state device_worker::offer(task_record* t, const followers::successor
     return state::decided;
   }
   ++preparing_;
+  home_.copies().upcoming().follows(*t);
   // acquire: copies that were waited for
   if (static_cast<std::size_t>(t->pending.load(std::memory_order_acquire)) != s.given()) return state::prepared;
   launch_behind(t, s);
