@@ -12,10 +12,12 @@
 /// called on those ranks of the same host that have a free worker, and a second later the job ends,
 /// whatever they do. In a simulation (fault `crash`) and under transports that outlive a rank,
 /// every other rank is told, and nothing ends by itself: but what waits for that rank waits for
-/// ever, collectives of the world and the end of the job included.
+/// ever, collectives of the world and the end of the job included, unless the work is protected
+/// (mobile/protect.hpp): then it fails with error(rank_lost), and the job goes on.
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <tern/task/fiber.hpp>
 
@@ -33,5 +35,11 @@ struct rank_failure {
 /// leaves `f` by an exception ends the job. Until the job's end. \throws error(invalid_state) on a
 /// thread that is no worker of a rank.
 void on_rank_failure(std::function<void(const rank_failure&)> f);
+
+/// The ranks that are not known here to have failed, ascending. Known is what `on_rank_failure` and
+/// protected work (mobile/protect.hpp) are told; without either, all ranks of the job. Ranks keep
+/// their numbers: `tern::size()` is the number that were started. \throws error(invalid_state) on a
+/// thread that is no worker of a rank. Any fiber.
+std::vector<int> living();
 
 } // namespace tern

@@ -96,6 +96,7 @@ void take_multicast(node& here, int source, const wire_header& h, payload& arriv
 
 recipients recipients_of(node& here, const rank_group& group) {
   recipients to;
+  here.check_rank(here.rank()); // nothing is sent while ranks agree who is left
   if (group.what() != rank_group::kind::listed) {
     to.all_others = here.size() > 1;
     to.self = group.what() == rank_group::kind::all;
@@ -116,6 +117,11 @@ recipients recipients_of(node& here, const rank_group& group) {
 }
 
 void multicast(node& here, recipients to, byte_buffer message) {
+  if (to.all_others && here.generation().plain() == 0) { // a rank was lost: those that are left
+    to.all_others = false;
+    to.others = here.generation().living();
+    std::erase(to.others, here.rank());
+  }
   wire_header h;
   std::memcpy(&h, message.data(), sizeof h);
   route r;
