@@ -307,10 +307,30 @@ void admission::refuse_behind(entry& e, invocation& end, deferred_actions& then)
   }
 }
 
+// What has the access may never have begun, or be a claim of a rank that has died.
+void admission::abandon() {
+  abandoned_.store(true, std::memory_order_seq_cst); // before the entries are looked at
+  for (shard& s : objects_.shards()) {
+    tern::detail::waiter_list all;
+    {
+      const std::lock_guard hold(s.lock);
+      for (std::size_t i = 0; i < s.entries.capacity(); ++i)
+        if (entry* const e = s.entries.at(i); e && e->travel)
+          while (tern::detail::waiter* const w = e->travel->resuming.pop()) {
+            e->admit(static_cast<action>(w->data));
+            all.push(*w);
+          }
+    }
+    while (tern::detail::waiter* const w = all.pop()) w->wake();
+  }
+}
+
 void admission::regain(entry& e, action how) noexcept {
   auto& lock = objects_.shard_of(e.id).lock;
   lock.lock();
-  if (!e.starting && (!e.travel || e.travel->resuming.empty()) && e.compatible(how)) {
+  if (abandoned_.load(std::memory_order_relaxed)) [[unlikely]] { // as above
+    e.admit(how);
+  } else if (!e.starting && (!e.travel || e.travel->resuming.empty()) && e.compatible(how)) {
     e.admit(how);
   } else {
     tern::detail::waiter self({tern::detail::wait_kind::other, &e});

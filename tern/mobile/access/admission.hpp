@@ -94,6 +94,11 @@ public:
   /// access.
   static std::uint64_t packed_bytes(const type_record& type, const void* object) noexcept;
 
+  /// The rank's work is given up: nothing waits for access any more. Where messages arrive.
+  void abandon();
+  /// New work begins.
+  void resume() noexcept { abandoned_.store(false, std::memory_order_relaxed); }
+
 private:
   friend class invocation_series;
   void* admit_at_once(const invocable& what, const net::wire_header& header, const address& to, int source, entry*& e);
@@ -151,6 +156,7 @@ private:
   const debugging debug_;
   object_loads& loads_;
   handler_costs& costs_;
+  std::atomic<bool> abandoned_{false};
 };
 
 /// Invocations of one function that have come one after the other, of plain bytes and without a
