@@ -63,6 +63,8 @@ public:
   /// The calling rank's.
   static directory& here();
   static directory& of(net::node& here);
+  /// Null if it has none yet.
+  static directory* if_made(net::node& here) noexcept;
   /// The calling rank's; null on a thread that is no worker of one, and when objects are no longer
   /// invoked.
   static directory* current() noexcept;

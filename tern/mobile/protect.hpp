@@ -51,6 +51,7 @@ private:
 
 /// What `protect` has done on the calling rank.
 struct protection {
+  std::uint64_t steps = 0;      ///< that were called, those that were repeated included
   std::uint64_t copies = 0;     ///< that were complete on all ranks
   std::uint64_t recoveries = 0; ///< how often the ranks went back to a copy
   std::vector<int> lost;        ///< ranks that died meanwhile, ascending

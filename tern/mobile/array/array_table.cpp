@@ -170,6 +170,7 @@ void array_record::erase(std::int64_t linear) {
 array_table::array_table() : node_(net::node::here()) { node_.report_on(*this); }
 array_table::~array_table() { node_.forget_part(*this); }
 array_table& array_table::here() { return *the_arrays; }
+array_table* array_table::if_made(net::node& here) noexcept { return the_arrays.if_made(here); }
 
 std::uint64_t array_table::next_id() {
   const std::lock_guard hold(lock_);

@@ -131,6 +131,8 @@ public:
   array_table(const array_table&) = delete;
   array_table& operator=(const array_table&) = delete;
   static array_table& here();
+  /// Null if it has none yet.
+  static array_table* if_made(net::node& here) noexcept;
 
   /// Of an array that this rank makes.
   std::uint64_t next_id();
