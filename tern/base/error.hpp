@@ -35,7 +35,8 @@ enum class errc : std::uint16_t {
   cancelled = 15,       ///< the program asked for it to be given up
   timeout = 16,         ///< it took longer than the caller wanted to wait
   device_failed = 17,   ///< an accelerator reported an error
-  device_lost = 18      ///< an accelerator does not work any more, and what it alone had is gone
+  device_lost = 18,     ///< an accelerator does not work any more, and what it alone had is gone
+  rank_lost = 19        ///< a rank has died, and what waited for it, or worked with it, is given up
 };
 
 /// "invalid_argument", …: the enumerator's own name; "unknown" for a number that is none.

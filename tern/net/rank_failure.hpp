@@ -16,6 +16,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <tern/task/fiber.hpp>
 
@@ -33,5 +34,11 @@ struct rank_failure {
 /// leaves `f` by an exception ends the job. Until the job's end. \throws error(invalid_state) on a
 /// thread that is no worker of a rank.
 void on_rank_failure(std::function<void(const rank_failure&)> f);
+
+/// The ranks that are not known here to have failed, ascending. Known is what `on_rank_failure` and
+/// protected work (mobile/protect.hpp) are told; without either, all ranks of the job. Ranks keep
+/// their numbers: `tern::size()` is the number that were started. \throws error(invalid_state) on a
+/// thread that is no worker of a rank. Any fiber.
+std::vector<int> living();
 
 } // namespace tern

@@ -7,12 +7,12 @@
 namespace tern {
 namespace {
 
-constexpr std::array<std::string_view, 19> code_names{
+constexpr std::array<std::string_view, 20> code_names{
     "internal",       "invalid_argument", "invalid_option", "invalid_state",
     "invalid_data",   "not_found",        "already_exists", "io",
     "out_of_memory",  "system",           "transport",      "remote",
     "broken_promise", "unsupported",      "deadlock",       "cancelled",
-    "timeout",        "device_failed",    "device_lost"};
+    "timeout",        "device_failed",    "device_lost",    "rank_lost"};
 
 /// The directory above the project, as the compiler spelt it for this file: what to cut from files
 /// of the same tree.

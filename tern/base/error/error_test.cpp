@@ -14,9 +14,9 @@ using tern::error;
 
 TEST(error, names_of_all_codes_differ) {
   std::set<std::string_view> names;
-  for (std::uint16_t i = 0; i <= static_cast<std::uint16_t>(errc::device_lost); ++i)
+  for (std::uint16_t i = 0; i <= static_cast<std::uint16_t>(errc::rank_lost); ++i)
     names.insert(tern::name_of(static_cast<errc>(i)));
-  EXPECT_EQ(names.size(), static_cast<std::size_t>(errc::device_lost) + 1);
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(errc::rank_lost) + 1);
   EXPECT_FALSE(names.contains("unknown"));
   EXPECT_EQ(tern::name_of(errc::internal), "internal");
   EXPECT_EQ(tern::name_of(errc::invalid_data), "invalid_data");
