@@ -13,6 +13,7 @@
 #include <tern/mobile/checkpoint/object_restorer.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/net/communicator.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/rank_local.hpp>
 #include <tern/net/runtime.hpp>
@@ -169,7 +170,7 @@ public:
       told.arrays.insert(told.arrays.end(), tables.arrays.begin(), tables.arrays.end());
       told.names.insert(told.names.end(), tables.names.begin(), tables.names.end());
     }
-    told_ = allgather(std::move(told));
+    told_ = communicator::world().allgather(std::move(told));
     std::map<std::uint64_t, std::vector<saved_array>> arrays;
     for (const saved_array& a : mine_.arrays) arrays[a.id].push_back(a);
     for (const told_tables& t : told_) {
