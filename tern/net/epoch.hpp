@@ -61,7 +61,7 @@ public:
   /// Closes it, and returns when it is over. \throws error(invalid_state) in a fiber that belongs
   /// to it, or to an epoch that does and was made on this rank, since neither could end. This rank
   /// does not know an epoch that was made on another rank: then it waits for ever, and a report
-  /// shows it.
+  /// shows it. error(rank_lost) if ranks have died and the job goes on.
   void wait();
   /// Is it over?
   bool finished() const { return over_.valid() && over_.ready(); }
@@ -87,7 +87,14 @@ auto finish(F&& body, std::string name = {}, std::source_location where = std::s
     -> std::invoke_result_t<F&&> {
   struct waits {
     epoch all;
-    ~waits() noexcept(false) { all.wait(); }
+    const int exceptions = std::uncaught_exceptions();
+    ~waits() noexcept(false) {
+      try {
+        all.wait();
+      } catch (...) { // ranks were lost; what `body` has thrown says more
+        if (std::uncaught_exceptions() == exceptions) throw;
+      }
+    }
   } in{epoch(std::move(name), where)};
   return in.all.run(std::forward<F>(body));
 }

@@ -78,8 +78,9 @@ class handler_record {
 public:
   /// \param runs what `run` hands to `node::run_handler`, if that is all it does; null: it does
   /// more.
+  /// \param ageless its messages belong to no generation (failure/generation.hpp), and do not count.
   handler_record(const std::type_info& identity, std::string_view pretty, const char* file, handler_entry run,
-                 bool internal = false, handler_entry runs = nullptr, handler_run many = {});
+                 bool internal = false, handler_entry runs = nullptr, handler_run many = {}, bool ageless = false);
   handler_record(const handler_record&) = delete;
   handler_record& operator=(const handler_record&) = delete;
 
@@ -98,6 +99,7 @@ public:
   handler_entry direct() const noexcept { return direct_; }
   const handler_run& many() const noexcept { return many_; }
   bool internal() const noexcept { return internal_; } ///< the runtime's own
+  bool ageless() const noexcept { return ageless_; }
 
 private:
   [[noreturn]] void throw_unnumbered() const;
@@ -108,6 +110,7 @@ private:
   handler_entry entry_, direct_;
   handler_run many_;
   bool internal_; // the runtime's own come first, so that even ranks of different programs can tell each other so
+  bool ageless_;
   std::uint32_t id_ = UINT32_MAX;
   handler_record* next_;
 };

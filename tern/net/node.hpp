@@ -34,6 +34,7 @@ class collective_table;
 class epoch_table;
 class failed_ranks;
 class pending_calls;
+class survivors;
 void reply_error(node& here, int to, std::uint64_t reply, std::exception_ptr e, const std::string& context);
 } // namespace detail
 
@@ -75,6 +76,7 @@ struct node_parts {
   detail::collective_table* collectives = nullptr;
   detail::epoch_table* epochs = nullptr;
   detail::failed_ranks* failures = nullptr;
+  detail::survivors* left = nullptr;
   job_end* ends = nullptr;
 };
 
@@ -129,6 +131,7 @@ public:
   detail::collective_table& collectives() noexcept { return *parts_.collectives; }
   detail::epoch_table& epochs() noexcept { return *parts_.epochs; }
   detail::failed_ranks& failures() noexcept { return *parts_.failures; }
+  detail::survivors& survivors() noexcept { return *parts_.left; }
   /// Sends `e` back to a caller; `context` names handler and object. Without a caller (`reply ==
   /// 0`) nothing can handle it, so the job ends with the error's text.
   void reply_error(int to, std::uint64_t reply, std::exception_ptr e, const std::string& context) {

@@ -38,6 +38,7 @@ struct lost_rank {
   int rank = -1;
   std::int64_t when = 0; ///< nanoseconds of `fiber_clock`
   std::string host, text;
+  bool left = false; ///< it has not failed: it has come to the end of the job (transport::leave)
 };
 
 /// One rank's end of the network. It moves messages of two parts: a *head*, small and copied, and a
@@ -106,6 +107,12 @@ public:
   /// Calls `f` with each rank that fails, once, also with those that have already; within
   /// `receive`. Only transports that outlive it do. In a fiber, once.
   virtual void tell_failures(std::function<void(const lost_rank&)> f) { static_cast<void>(f); }
+  /// Can the others go on when a rank fails? Then all of them are told, and what is sent to it is
+  /// lost.
+  virtual bool outlives_ranks() const noexcept { return false; }
+  /// This rank needs no other one any more, in a job whose ranks may fail: those that wait for it
+  /// because one has are told so, by what `tell_failures` was given. In a fiber.
+  virtual void leave() {}
 };
 
 } // namespace tern::net

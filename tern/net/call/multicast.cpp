@@ -116,6 +116,11 @@ recipients recipients_of(node& here, const rank_group& group) {
 }
 
 void multicast(node& here, recipients to, byte_buffer message) {
+  if (to.all_others && here.generation().plain() == 0) { // a rank was lost: those that are left
+    to.all_others = false;
+    to.others = here.generation().living();
+    std::erase(to.others, here.rank());
+  }
   wire_header h;
   std::memcpy(&h, message.data(), sizeof h);
   route r;

@@ -67,6 +67,21 @@ reply_ref pending_calls::give_up(std::uint64_t number) noexcept {
   return c ? std::move(c->who) : nullptr;
 }
 
+void pending_calls::abandon(const std::exception_ptr& why) {
+  std::vector<reply_ref> left; // failed and destroyed without the lock
+  {
+    const std::lock_guard hold(guard_);
+    std::vector<std::uint64_t> numbers;
+    calls_.for_each([&](std::uint64_t number, call& c) {
+      left.push_back(std::move(c.who));
+      numbers.push_back(number);
+    });
+    for (const std::uint64_t number : numbers) calls_.free(number);
+  }
+  for (const reply_ref& who : left)
+    if (who) who->failed(why);
+}
+
 std::size_t pending_calls::size() const noexcept {
   const std::lock_guard hold(guard_);
   return calls_.size();

@@ -61,6 +61,9 @@ public:
   /// the call has been answered, given up or forgotten.
   reply_ref give_up(std::uint64_t number) noexcept;
 
+  /// No call will be answered: all that wait fail with it. Where messages arrive.
+  void abandon(const std::exception_ptr& why);
+
   /// Calls without answer, those given up included.
   std::size_t size() const noexcept;
   /// Answers that came too late.

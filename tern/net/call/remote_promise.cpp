@@ -5,12 +5,14 @@
 #include <mutex>
 #include <string>
 #include <typeinfo>
+#include <vector>
 
 #include <tern/net/call/credit.hpp>
 #include <tern/net/call/id_table.hpp>
 #include <tern/net/call/remote_exception.hpp>
 #include <tern/net/node.hpp>
 #include <tern/net/packing/multicastable.hpp>
+#include <tern/net/rank/abandon_hook.hpp>
 #include <tern/net/rank_local.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/wait/waiting.hpp>
@@ -75,6 +77,24 @@ public:
     return a;
   }
 
+  /// What the survivors of a lost rank will not get: all fail with it.
+  void abandon(const std::exception_ptr& why) {
+    std::vector<reply_ref> left; // failed without the lock
+    {
+      const std::lock_guard hold(guard_);
+      std::vector<std::uint64_t> numbers;
+      kept_.for_each([&](std::uint64_t number, kept_promise& k) {
+        if (k.who) left.push_back(std::move(k.who));
+        numbers.push_back(number);
+      });
+      for (const std::uint64_t number : numbers) {
+        *kept_.find(number) = {};
+        kept_.free(number);
+      }
+    }
+    for (const reply_ref& who : left) who->failed(why);
+  }
+
   std::optional<std::source_location> first() {
     std::optional<std::source_location> made;
     const std::lock_guard hold(guard_);
@@ -89,6 +109,10 @@ private:
   id_table<kept_promise> kept_;
 };
 const rank_local<promise_table> promises;
+
+const abandon_hook abandons{[](node& here, const error& why) {
+  if (promise_table* const all = promises.if_made(here)) all->abandon(std::make_exception_ptr(why));
+}};
 
 error second_value(const std::string& who, int owner, const std::source_location& made) {
   return error(errc::already_exists,
@@ -116,7 +140,10 @@ void take_share(node& here, int source, const wire_header& h, payload& arrived) 
   std::memcpy(&halvings, message.data() + sizeof h + sizeof says, sizeof halvings);
   if (says > says_gone || halvings > returned_credit::most_halvings) throw bad("nonsense");
   auto a = promises->come_back(h.reply, halvings, says != says_gone, false);
-  if (a.what == promise_table::finding::unknown) throw bad("a share that there is not");
+  if (a.what == promise_table::finding::unknown) {
+    if (here.generation().number() > 0) return here.message_done(h); // of a promise that was given up
+    throw bad("a share that there is not");
+  }
   if (a.what == promise_table::finding::second)
     here.fatal(second_value("rank " + std::to_string(source), here.rank(), a.made).what());
   const auto body = std::span<const std::byte>(message.data(), message.size()).subspan(promise_share::prefix);
@@ -194,7 +221,9 @@ reply_ref promise_share::claim() {
   if (a.what == promise_table::finding::second)
     throw second_value(tern::detail::describe_context(tern::detail::this_context()), owner_, a.made);
   if (a.what == promise_table::finding::unknown)
-    throw error(errc::invalid_state, "a remote promise was set after its rank had ended", {}, made_);
+    throw node::here().generation().number() > 0
+        ? node::here().lost(-1, "a remote promise of rank " + std::to_string(owner_))
+        : error(errc::invalid_state, "a remote promise was set after its rank had ended", {}, made_);
   stage_ = stage::set;
   return std::move(a.who);
 }
@@ -233,7 +262,7 @@ void promise_share::drop() noexcept {
   } catch (const error& e) {
     // After the end of the job no fiber waits any more; else the future's owner would wait for
     // ever.
-    if (e.code() != errc::invalid_state)
+    if (e.code() != errc::invalid_state && e.code() != errc::rank_lost)
       here->fatal(std::string("a share of a remote promise could not be given back: ") + e.what());
   }
 }

@@ -43,6 +43,7 @@ const handler_record error_record{typeid(reply_error_tag), "tern error reply", _
 std::uint32_t reply_handler() { return value_record.id(); }
 
 void reply_error(node& here, int to, std::uint64_t reply, std::exception_ptr e, const std::string& context) {
+  if (here.generation().abandoned()) return; // neither it nor its caller is of any use
   failure f = describe(std::move(e));
   f.message += " (in " + (f.within.empty() ? context : f.within) + " on rank " + std::to_string(here.rank());
   if (!reply) f.message += ", for rank " + std::to_string(to);

@@ -87,6 +87,7 @@ collective_context::collective_context(node& here, std::uint64_t number, std::st
 collective_context::~collective_context() {
   if (node::current() != &here_) return; // the rank has ended, and has told what was left
   here_.collectives().remove(number_);
+  if (given_up_) return;
   if (const std::string left = left_over(); !left.empty())
     log_error(left + ", which has ended on rank " + std::to_string(here_.rank()) + "; " + advice);
 }
@@ -164,6 +165,14 @@ void collective_context::check_left(std::uint64_t before) {
   });
 }
 
+void collective_context::abandon(const error& why) {
+  guard_.lock();
+  given_up_.emplace(why);
+  auto* const all = waiting_.take();
+  guard_.unlock();
+  tern::detail::waiter_list::wake_all(all);
+}
+
 void collective_context::end() {
   const std::lock_guard hold(guard_);
   check_left(begun_);
@@ -232,6 +241,7 @@ collective_call::collective_call(collective_context& c, const collective_kind& k
                 "the root of " + kind.text() + " is one of 0 to " + std::to_string(c.size() - 1));
   tern::detail::schedule_point();
   std::unique_lock hold(c.guard_);
+  c.check_kept();
   if (c.busy_.load(std::memory_order_acquire))
     throw error(errc::invalid_state,
                 "two fibers of rank " + std::to_string(c.here().rank()) + " do collectives" +
@@ -336,6 +346,10 @@ collective_part collective_call::receive(int from) {
   std::unique_lock hold(c.guard_);
   c.waits_for_ = from;
   for (bool looked = false; !c.mail_.take(static_cast<std::uint32_t>(from), part); looked = true) {
+    if (c.given_up_) [[unlikely]] {
+      c.waits_for_ = -1;
+      throw error(*c.given_up_);
+    }
     if (!looked) { // it may be about to arrive
       since.seen = c.arrivals_.load(std::memory_order_relaxed);
       hold.unlock();
@@ -426,7 +440,25 @@ std::vector<std::shared_ptr<collective_context>> collective_table::list() const 
   return all;
 }
 
-void collective_table::make_everyone(node& here) { everyone_ = make(here, 0, {}, {}, here.rank()); }
+void collective_table::make_everyone(node& here, std::vector<int> ranks) {
+  const auto me = std::find(ranks.begin(), ranks.end(), here.rank());
+  const int place = ranks.empty() ? here.rank() : static_cast<int>(me - ranks.begin());
+  worlds_.push_back(make(here, 0, {}, std::move(ranks), place));
+  everyone_.store(&worlds_.back(), std::memory_order_release);
+}
+
+void collective_table::abandon(const error& why) {
+  std::vector<std::shared_ptr<collective_context>> all;
+  decltype(unknown_) dropped; // after the lock: giving back memory may run any code
+  {
+    const std::lock_guard hold(guard_);
+    all = list();
+    contexts_.clear();
+    dropped.swap(unknown_);
+    unknown_asked_.clear();
+  }
+  for (const auto& c : all) c->abandon(why);
+}
 
 void collective_table::take(int source, payload message) {
   collective_part part;
@@ -447,7 +479,7 @@ void collective_table::take(int source, payload message) {
     if (const std::string wrong = to.take(std::move(part), source); !wrong.empty())
       throw error(errc::invalid_data, "rank " + std::to_string(source) + " sent a part of an operation " + wrong);
   };
-  if (part.header.context == everyone_->number()) return give(*everyone_);
+  if (part.header.context == everyone()->number()) return give(*everyone());
   std::shared_ptr<collective_context> to;
   {
     const std::lock_guard hold(guard_);

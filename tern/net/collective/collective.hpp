@@ -148,6 +148,13 @@ public:
   void answer(const part_header& theirs, int source);
   /// The last operation has been begun: parts of earlier ones are a disagreement, which is thrown.
   void end();
+  /// Its operations fail with it, those that wait now too. Where messages arrive.
+  void abandon(const error& why);
+  /// \throws what it was abandoned with. \pre `guard` is held.
+  void check_kept() const {
+    if (given_up_) [[unlikely]]
+      throw error(*given_up_);
+  }
   /// For reports, which must not wait for ever. \pre `guard` is held.
   std::string describe() const;
   /// Which operation waits here for that rank of the job; empty: none. \pre `guard` is held.
@@ -187,6 +194,7 @@ private:
   std::array<begun, names_kept> names_;                        // of the last few, by number
   std::vector<part_header> asked_;                             // about operations that have not begun
   std::atomic<bool> busy_{false};
+  std::optional<error> given_up_;
 };
 
 /// One operation on one rank, from its constructor to its destructor.
@@ -238,10 +246,14 @@ public:
                                            int place);
   /// One has gone.
   void remove(std::uint64_t number) noexcept;
-  /// Makes the context of all ranks, which has the number 0.
-  void make_everyone(node& here);
+  /// Makes the context of all ranks, or of the survivors, which has the number 0.
+  void make_everyone(node& here, std::vector<int> ranks = {});
+  /// All contexts fail with it, and no part that has come is for those that are made from now on.
+  void abandon(const error& why);
   /// The context of all ranks. \pre make_everyone.
-  const std::shared_ptr<collective_context>& everyone() const noexcept { return everyone_; }
+  const std::shared_ptr<collective_context>& everyone() const noexcept {
+    return *everyone_.load(std::memory_order_acquire); // what it was made with is visible
+  }
   /// A part has arrived; it is kept if its context is not known yet. \throws error(invalid_data).
   void take(int source, payload message);
   /// Rank `source` has waited long for a part, and enquires. \throws error(invalid_data).
@@ -267,7 +279,8 @@ private:
   std::unordered_map<std::uint64_t, std::vector<std::pair<int, part_header>>> unknown_asked_;
   std::atomic<std::uint32_t> given_{0};
   std::atomic<std::uint64_t> enquiries_{0};
-  std::shared_ptr<collective_context> everyone_; // last: it leaves the table
+  std::atomic<const std::shared_ptr<collective_context>*> everyone_{nullptr};
+  std::deque<std::shared_ptr<collective_context>> worlds_; // one for each generation; last: they leave the table
 };
 
 } // namespace detail

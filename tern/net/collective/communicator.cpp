@@ -129,6 +129,7 @@ communicator communicator::duplicate(std::string name, site where) const {
 communicator communicator::named(std::string_view name) const {
   collective_context& c = context("named");
   const std::lock_guard hold(c.guard());
+  c.check_kept();
   auto at = c.named.find(name);
   if (at == c.named.end()) {
     auto made =

@@ -64,9 +64,27 @@ bool epoch_account::hold_unless_over() noexcept {
 
 // No worker of the rank runs any more.
 epoch_table::~epoch_table() {
-  for (auto& [number, a] : accounts_) {
-    a->table_.store(nullptr, std::memory_order_release);
-    if (a->holds_.load(std::memory_order_acquire) != 0) a->self_ = a;
+  for (auto& [number, a] : accounts_) cut_off(a);
+}
+
+void epoch_table::cut_off(const std::shared_ptr<epoch_account>& a) noexcept {
+  a->self_ = a;
+  a->holds_.fetch_add(1, std::memory_order_relaxed); // for this function
+  a->table_.store(nullptr, std::memory_order_release);
+  a->release();
+}
+
+void epoch_table::abandon(const std::exception_ptr& why) {
+  decltype(accounts_) all;
+  {
+    const std::lock_guard hold(guard_);
+    all.swap(accounts_);
+    late_numbers_.clear();
+  }
+  ended_.store(false, std::memory_order_release); // the job goes on
+  for (auto& [number, a] : all) {
+    if (const auto over = std::move(a->over_)) over->set_exception(why);
+    cut_off(a);
   }
 }
 
@@ -276,10 +294,14 @@ const std::string& epoch::name() const noexcept {
 
 epoch::presence epoch::enter() const {
   if (!account_) throw error(errc::invalid_state, "epoch::run: this epoch was moved away");
+  if (!account_->here()) {
+    static_cast<void>(over_.get()); // throws why
+    throw error(errc::invalid_state, "epoch::run: " + called(*account_) + " is over");
+  }
   if (net::node::current() != account_->here())
     throw error(errc::invalid_state, "epoch::run: " + called(*account_) + " belongs to another rank",
                 "make it on the rank that uses it", account_->made);
-  const bool held = account_->hold_unless_over();
+  const bool held = account_->here() && account_->hold_unless_over();
   auto on = tern::detail::held_context::adopt(held ? account_.get() : nullptr);
   if (!held || !account_->open.load(std::memory_order_relaxed))
     throw error(errc::invalid_state, "epoch::run: " + called(*account_) + " has been closed",
@@ -308,7 +330,7 @@ void epoch::wait() {
     c = static_cast<const epoch_account*>(c)->outer.get();
   }
   close();
-  over_.wait();
+  over_.get(); // throws if ranks were lost that it reached, or may have
 }
 
 } // namespace tern

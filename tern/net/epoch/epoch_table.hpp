@@ -27,6 +27,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <source_location>
@@ -126,6 +127,9 @@ public:
   void settle() noexcept override;
 
   void end() noexcept override { ended_.store(true, std::memory_order_release); }
+  /// All epochs are over, with this error: what still belongs to one sends no more. Where messages
+  /// arrive.
+  void abandon(const std::exception_ptr& why);
   /// For reports, a line each. \pre `guard` is held.
   std::string describe() const;
   tern::detail::spin_lock& guard() noexcept { return guard_; }
@@ -136,6 +140,7 @@ private:
   friend class epoch_account;
   struct ending; // what is to be done when the guard has been given back
   void settle(std::uint64_t number) noexcept;
+  void cut_off(const std::shared_ptr<epoch_account>& a) noexcept;
   void settle_late() noexcept;
   void look_at(epoch_account& a, ending& then);
   void conclude(ending& then) noexcept;

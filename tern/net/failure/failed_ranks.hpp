@@ -32,8 +32,10 @@ public:
   failed_ranks(const failed_ranks&) = delete;
   failed_ranks& operator=(const failed_ranks&) = delete;
 
-  /// In a fiber. \return whether it is the first.
-  bool add(node& here, handler f);
+  /// In a fiber.
+  void add(node& here, handler f);
+  /// The transport tells of failures from now on. In a fiber. Twice does no harm.
+  void listen(node& here);
   /// A rank has failed; only the first time is one. Any context.
   void tell(node& here, const rank_failure& what);
   /// Handlers that have not returned.
@@ -56,6 +58,7 @@ private:
   std::vector<rank_failure> known_;
   std::vector<std::pair<int, answer>> answers_;
   std::atomic<int> running_{0};
+  bool listens_ = false;
 };
 
 } // namespace detail

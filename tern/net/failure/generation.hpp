@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
+#include <tern/net/rank/abandon_hook.hpp>
 
 namespace tern::net {
 
@@ -45,23 +46,6 @@ std::vector<int> living(const node& here);
 error rank_lost_error(const node& here, const std::string& what);
 /// \throws `rank_lost_error` if the generation is abandoned, or `rank` is dead. Any thread.
 void check_living(const node& here, int rank, const char* what);
-
-/// What a layer above does when its rank abandons a generation. Static objects only, entered before
-/// `main`. Called once for each abandoned generation, where messages arrive, so it must not wait;
-/// it may wake fibers, and what it posts is dropped. Old fibers still run afterwards, and see
-/// `abandoned`.
-class abandon_hook {
-public:
-  using function = void (*)(node& here, const error& why);
-  explicit abandon_hook(function f);
-  abandon_hook(const abandon_hook&) = delete;
-  abandon_hook& operator=(const abandon_hook&) = delete;
-  static void call_all(node& here, const error& why);
-
-private:
-  const function function_;
-  abandon_hook* const next_;
-};
 
 /// What the survivors have agreed on.
 struct recovery {

@@ -14,6 +14,7 @@
 #include <tern/net/call/remote_exception.hpp>
 #include <tern/net/collective/collective.hpp>
 #include <tern/net/failure/failed_ranks.hpp>
+#include <tern/net/failure/survivors.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/node.hpp>
 
@@ -57,17 +58,27 @@ void take_answer(node& here, int source, const wire_header&, payload& message) {
 failed_ranks::failed_ranks() = default;
 failed_ranks::~failed_ranks() = default;
 
-bool failed_ranks::add(node& here, handler f) {
+void failed_ranks::add(node& here, handler f) {
   std::vector<rank_failure> before;
-  bool first = false;
   {
     const std::lock_guard hold(guard_);
-    first = handlers_.empty();
     handlers_.push_back(f);
     before = known_;
   }
   for (auto& what : before) call(here, f, std::move(what));
-  return first;
+  listen(here);
+}
+
+void failed_ranks::listen(node& here) {
+  {
+    const std::lock_guard hold(guard_);
+    if (std::exchange(listens_, true)) return;
+  }
+  here.wire().tell_failures([this, &here](const lost_rank& lost) {
+    if (lost.left) return here.survivors().leaves(lost.rank);
+    here.survivors().learn({lost.rank, lost.text});
+    tell(here, {lost.rank, lost.host, fiber_clock::time_point(std::chrono::nanoseconds(lost.when)), lost.text});
+  });
 }
 
 void failed_ranks::tell(node& here, const rank_failure& what) {
@@ -142,11 +153,9 @@ namespace tern {
 
 void on_rank_failure(std::function<void(const rank_failure&)> f) {
   net::node& here = net::node::here();
-  if (!here.failures().add(here, std::move(f))) return;
-  here.wire().tell_failures([&here](const net::lost_rank& lost) {
-    here.failures().tell(
-        here, {lost.rank, lost.host, fiber_clock::time_point(std::chrono::nanoseconds(lost.when)), lost.text});
-  });
+  here.failures().add(here, std::move(f));
 }
+
+std::vector<int> living() { return net::node::here().generation().living(); }
 
 } // namespace tern

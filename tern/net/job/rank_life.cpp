@@ -113,7 +113,7 @@ rank_life::rank_life(const std::shared_ptr<const options>& opts, std::unique_ptr
 rank_life::rank_life(const std::shared_ptr<const options>& opts, const job_settings& s,
                      std::unique_ptr<transport>&& wire, sim::simulation* world, bool apart)
     : opts_(opts), epochs_(here_, world != nullptr), here_(node_settings_of(*opts_, s, std::move(wire), world, apart),
-                                                           {&calls_, &collectives_, &epochs_, &failures_, this}),
+                                                           {&calls_, &collectives_, &epochs_, &failures_, &survivors_, this}),
       polls_apart_(s.poll_apart) {
   here_.attach(epochs_);
   tern::detail::scheduler_core& core = here_.fibers().inside();
@@ -199,38 +199,59 @@ void rank_life::live(const std::function<int()>& main) {
   stats_.begin();
   const int returned = guarded_main(main);
   code_ = exit_code(returned);
-  try {
-    const auto here = std::source_location::current();
-    const main_ends all =
-        detail::inner_communicator(collectives_.everyone())
-            .allreduce(
-                end_of_main, main_ends{code_, code_ == returned ? main_ends::none : here_.rank()},
-                [](main_ends a, main_ends b) {
-                  return main_ends{std::max(a.code, b.code), std::min(a.first_changed, b.first_changed)};
-                },
-                here);
-    code_ = all.code;
-    if (all.first_changed == here_.rank()) tell_of_exit_code(returned);
-    align_trace(here_);
-    detail::quiesce(here_, quiescence::messages, here, true);
+  for (;;) {
+    try {
+      end_together(returned);
+      break;
+    } catch (const error& e) {
+      if (e.code() != errc::rank_lost || !here_.generation().guarded()) fail_at_end();
+      // The survivors end together; or another has ended, since all had come as far as they could.
+      if (!survivors_.recover(detail::finished_copy)) break;
+    } catch (...) {
+      fail_at_end();
+    }
+  }
+  if (here_.generation().guarded()) here_.wire().leave();
+  lived_ = true;
+}
+
+void rank_life::end_together(int returned) {
+  const auto here = std::source_location::current();
+  const main_ends all =
+      detail::inner_communicator(collectives_.everyone())
+          .allreduce(
+              end_of_main, main_ends{exit_code(returned), exit_code(returned) == returned ? main_ends::none : here_.rank()},
+              [](main_ends a, main_ends b) {
+                return main_ends{std::max(a.code, b.code), std::min(a.first_changed, b.first_changed)};
+              },
+              here);
+  code_ = all.code;
+  if (all.first_changed == here_.rank() && !stages_ended_) tell_of_exit_code(returned);
+  align_trace(here_);
+  detail::quiesce(here_, quiescence::messages, here, true);
+  if (!std::exchange(stages_ended_, true)) {
     rank_stage::end_all(here_);
     stats_.show();
-    barrier();
-    collectives_.everyone()->end(); // nothing may be left of an earlier operation
-    if (const std::string strange = collectives_.strangers(); !strange.empty())
-      throw error(errc::invalid_state, strange, "all ranks of a communicator must call the same of its operations");
-  } catch (...) {
-    const failure f = describe(std::current_exception());
-    here_.fatal(error(f.code, "the end of the job failed on rank " + std::to_string(here_.rank()) + ": " + f.message,
-                      f.hint, f.place)
-                    .what());
   }
+  barrier();
+  collectives_.everyone()->end(); // nothing may be left of an earlier operation
+  if (const std::string strange = collectives_.strangers(); !strange.empty())
+    throw error(errc::invalid_state, strange, "all ranks of a communicator must call the same of its operations");
+}
+
+// In a handler of exceptions.
+void rank_life::fail_at_end() {
+  const failure f = describe(std::current_exception());
+  here_.fatal(error(f.code, "the end of the job failed on rank " + std::to_string(here_.rank()) + ": " + f.message,
+                    f.hint, f.place)
+                  .what());
 }
 
 int rank_life::end(const std::function<void()>& last) {
   // The last worker may have gone to rest before the owner sent what others wait for: a barrier's
   // end.
-  while (!here_.has_sent_all())
+  // In a simulation that loses ranks, what is kept may be for one that has crashed.
+  while (!here_.has_sent_all() && !(here_.simulated() && here_.generation().guarded()))
     if (here_.poll() == event_source::polled::nothing) here_.wait(std::chrono::milliseconds(1));
   here_.destroy_locals();
   if (last) last();

@@ -13,6 +13,7 @@
 #include <tern/net/collective/collective.hpp>
 #include <tern/net/epoch/epoch_table.hpp>
 #include <tern/net/failure/failed_ranks.hpp>
+#include <tern/net/failure/survivors.hpp>
 #include <tern/net/job/job_stats.hpp>
 #include <tern/net/node.hpp>
 #include <tern/net/rank/exit_guard.hpp>
@@ -45,6 +46,8 @@ public:
   /// and what comes after all fibers have ended.
   void live(const std::function<int()>& main);
   int end(const std::function<void()>& last = {});
+  /// Has `live` come to its end?
+  bool has_ended() const noexcept { return lived_; }
 
 private:
   rank_life(const std::shared_ptr<const options>& opts, const job_settings& s, std::unique_ptr<transport>&& wire,
@@ -53,15 +56,19 @@ private:
   void end_from_outside(const std::string& what, int code, bool by_parent) noexcept override;
   std::string compare_programs();
   int guarded_main(const std::function<int()>& main);
+  void end_together(int returned);
+  [[noreturn]] void fail_at_end();
 
   const std::shared_ptr<const options> opts_;
   detail::epoch_table epochs_; // before the node, whose fibers may still let go of its accounts when they are given up
   node here_;
   const bool polls_apart_;
   int code_ = 0;
+  bool lived_ = false, stages_ended_ = false;
   detail::pending_calls calls_;
   detail::collective_table collectives_;
   detail::failed_ranks failures_;
+  detail::survivors survivors_{here_};
   job_stats stats_{here_};
   detail::exit_guard exit_guard_{here_};
   std::optional<report_entry> reported_; // last: reports may look at all of the above

@@ -36,9 +36,9 @@ bool has_linkage(std::string_view identity) {
 } // namespace
 
 handler_record::handler_record(const std::type_info& identity, std::string_view pretty, const char* file,
-                               handler_entry run, bool internal, handler_entry runs, handler_run many)
+                               handler_entry run, bool internal, handler_entry runs, handler_run many, bool ageless)
     : identity_(identity.name()), name_(detail::pretty_name(pretty)), file_(file), entry_(run), direct_(runs),
-      many_(many), internal_(internal) {
+      many_(many), internal_(internal), ageless_(ageless) {
   std::copy_n(name_.data(), std::min(name_.size(), label_.size() - 1), label_.data());
   registry& r = the_registry();
   std::lock_guard hold(r.lock);

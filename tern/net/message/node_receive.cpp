@@ -27,7 +27,7 @@ constexpr double patience_seconds = 1.5e-6; // with those that may answer: a rou
 } // namespace
 
 node_receive::node_receive(node& here, rank_settings s, const send_settings& out, const receive_settings& in)
-    : handler_runner(here, std::move(s), out, *this), slice_(tern::detail::ticks_in(slice_seconds)),
+    : handler_runner(here, std::move(s), out, *this), plain_handlers_(handlers_.size()), slice_(tern::detail::ticks_in(slice_seconds)),
       patience_(in.awaits_answers ? tern::detail::ticks_in(patience_seconds) : 0) {}
 
 node_receive::~node_receive() {
@@ -53,21 +53,68 @@ bool node_receive::receive(bool opens) {
     if (batch_ && !batch_->next(next_)) batch_ = nullptr;
     const bool in_batch = more_behind_ = batch_ != nullptr;
     if (!in_batch && !wire_->receive(next_)) return false;
-    look_at_next();
+    if (!look_at_next()) [[unlikely]]
+      continue;
     if (in_batch || next_handler_ != &batch_record) return has_next_ = true;
     batch_ = batch_reader::open(std::move(next_));
     if (opens) return true;
   }
 }
 
-// What is it that has been received?
-inline void node_receive::look_at_next() noexcept {
+// What is it that has been received? \return false: nothing that is to be dealt with now.
+inline bool node_receive::look_at_next() {
   next_handler_ = nullptr;
   if (next_.head.size() < sizeof next_header_) [[unlikely]]
-    return;
+    return true;
   std::memcpy(&next_header_, next_.head.data(), sizeof next_header_);
-  if (next_header_.handler < handlers_.size()) [[likely]]
-    next_handler_ = handlers_[next_header_.handler];
+  if (next_header_.handler >= plain_handlers_) [[unlikely]]
+    return belongs_here();
+  next_handler_ = handlers_[next_header_.handler];
+  return true;
+}
+
+// The same where ranks have been lost, or for what is no message.
+bool node_receive::belongs_here() {
+  const std::uint32_t number = next_header_.handler, handler = number & generation_state::handler_mask;
+  if (handler >= handlers_.size()) return true;
+  const handler_record& known = *handlers_[handler];
+  if (known.ageless() || &known == &batch_record) {
+    if (number == handler) next_handler_ = &known;
+    return true;
+  }
+  const generation_state::age age = generation_.compare(number);
+  if (age == generation_state::age::newer) {
+    arrival copy{next_.source, next_.head.copy(), {}};
+    if (!next_.body.empty()) copy.body = next_.body.copy();
+    later_.push_back(std::move(copy));
+  }
+  if (age != generation_state::age::same || generation_.abandoned()) {
+    next_.head = {};
+    next_.body = {};
+    return false;
+  }
+  next_header_.handler = handler;
+  next_handler_ = &known;
+  // Handlers may look at the header where it lies.
+  if (!next_.head.writable()) next_.head = next_.head.copy();
+  std::memcpy(next_.head.data(), &next_header_, sizeof next_header_);
+  return true;
+}
+
+void node_receive::abandon_generation() noexcept {
+  generation_.abandon();
+  plain_handlers_ = 0;
+}
+
+void node_receive::begin_generation(int number) {
+  settle_counts(); // while they count for nothing
+  counters_.begin_again();
+  generation_.begin(number);
+  for (arrival& one : std::exchange(later_, {})) {
+    next_ = std::move(one);
+    if (look_at_next()) deliver(); // or it is still to come, or came too late
+  }
+  shutdown_.set_internal(true); // as before: a handler of the runtime's has called this
 }
 
 // What has been received. Its handler may wait and others be received meanwhile: so nothing of it
@@ -246,7 +293,7 @@ bool node_receive::run_batch(poll_budget& s, tern::detail::polling_fiber& pieces
     wire_header h;
     if (bytes.size() < sizeof h) return true;
     std::memcpy(&h, bytes.data(), sizeof h);
-    if (h.handler >= handlers_.size()) return true;
+    if (h.handler >= plain_handlers_) return true;
     const handler_record& handler = *handlers_[h.handler];
     if (!can_run_directly(h, handler)) return true;
     if (const handler_run& many = handler.many(); many.run && message_run::takes(h) && bytes.size() == many.bytes) {

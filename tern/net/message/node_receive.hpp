@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <tern/net/message/batch.hpp>
 #include <tern/net/message/run_handler.hpp>
@@ -39,6 +40,12 @@ public:
   void wait(std::chrono::microseconds at_most) override;
   void wake() noexcept override; ///< any thread
 
+  /// This rank's generation is abandoned: messages of it are dropped from now on, and those of later
+  /// ones kept.
+  void abandon_generation() noexcept;
+  /// The next one begins: nothing that came before it counts, and what is kept of it is given out.
+  void begin_generation(int number);
+
   /// Any thread.
   const message_log& received_log() const noexcept { return received_log_; }
   /// Has the rank taken in and passed on all that has come? \pre its workers do nothing meanwhile,
@@ -55,7 +62,8 @@ private:
   /// \return whether there is a next message, or at least, if the caller `opens` batches, one that
   /// has been opened.
   bool receive(bool opens = false);
-  void look_at_next() noexcept;
+  bool look_at_next();
+  bool belongs_here();
   void deliver();
   void deliver_in_epoch(int source, wire_header h);
   void hand_out(const handler_record& handler, int source, const wire_header& h);
@@ -70,6 +78,10 @@ private:
   void settle_counts() noexcept;
   void trace_run(const handler_record& handler, int source, const wire_header& h, payload& message);
 
+  // Handlers with numbers below it need no look at generations: all of them, or none once one was
+  // abandoned.
+  std::size_t plain_handlers_;
+  std::vector<arrival> later_; // of generations to come, in order
   // What has arrived and is to be dealt with next.
   arrival next_;
   wire_header next_header_;

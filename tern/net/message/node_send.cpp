@@ -20,7 +20,7 @@ const bool knows_how_jobs_end = [] {
 } // namespace
 
 node_send::node_send(rank_settings s, const send_settings& how, event_source& events)
-    : rank_base(std::move(s), events), recorded_(trace::on()), head_limit_(wire_->head_limit()),
+    : rank_base(std::move(s), events), recorded_(trace::on()), places_(!recorded_), head_limit_(wire_->head_limit()),
       queue_(*wire_, how.mode, batch_record.id(), how.patience) {
   if (!how.only_owner_sends) return;
   queue_.nobody_else_sends();
@@ -31,6 +31,49 @@ void node_send::no_such_rank(int destination) const {
   throw error(errc::invalid_argument, "there is no rank " + std::to_string(destination),
               size_ == 1 ? "this job has the one rank 0; start more with `tern run -n N`"
                          : "ranks are 0 to " + std::to_string(size_ - 1));
+}
+
+void node_send::check_any_rank(int destination) const {
+  if (static_cast<unsigned>(destination) >= static_cast<unsigned>(size_)) no_such_rank(destination);
+  if (generation_.abandoned() || generation_.is_dead(destination)) throw lost(destination, "a message");
+}
+
+error node_send::lost(int destination, const std::string& what) const {
+  const std::vector<generation_state::death> dead = generation_.dead();
+  std::string who;
+  for (const auto& d : dead)
+    who += (who.empty() ? "rank " : ", rank ") + std::to_string(d.rank) +
+           (d.text.empty() ? std::string() : " (" + d.text + ")");
+  return error(errc::rank_lost,
+               what + (destination >= 0 ? " for rank " + std::to_string(destination) : std::string()) +
+                   " was given up, since the job has lost " + who,
+               "tern::living() tells which ranks are left; what runs within tern::protect goes on from its last copy");
+}
+
+// Of a job that has lost a rank. \return false: it is dropped, as it would be where it arrives.
+bool node_send::enter_generation(int destination, std::span<std::byte> head) const {
+  if (static_cast<unsigned>(destination) >= static_cast<unsigned>(size_)) no_such_rank(destination);
+  wire_header h;
+  std::memcpy(&h, head.data(), sizeof h);
+  h.handler &= generation_state::handler_mask;
+  const bool ageless = handler_table::at(h.handler).ageless();
+  if (ageless) return !generation_.is_dead(destination);
+  if (generation_.abandoned()) return false;
+  if (generation_.is_dead(destination)) throw lost(destination, "a message");
+  h.handler |= generation_.mark();
+  std::memcpy(head.data(), &h, sizeof h);
+  return true;
+}
+
+void node_send::abandon_sends() {
+  places_.store(false, std::memory_order_relaxed);
+  const auto belongs = [](std::span<const std::byte> head) {
+    wire_header h;
+    std::memcpy(&h, head.data(), sizeof h);
+    const std::uint32_t handler = h.handler & generation_state::handler_mask;
+    return !handler_table::at(handler).ageless();
+  };
+  queue_.drop(-1, belongs);
 }
 
 void node_send::post(int destination, byte_buffer message, byte_buffer& body, posting how) {
@@ -56,7 +99,11 @@ void node_send::post(int destination, byte_buffer message, byte_buffer& body, po
 
 void node_send::send_out(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes,
                          posting how) {
-  check_rank(destination);
+  if (static_cast<unsigned>(destination) >= generation_.plain()) [[unlikely]]
+    if (!enter_generation(destination, head)) {
+      body = {};
+      return;
+    }
   bytes += body.size();
   const auto counter = how.counted ? message_counters::sent
                        : how.part  ? message_counters::parts
@@ -80,7 +127,7 @@ void node_send::send_out(int destination, std::span<std::byte> head, byte_buffer
     throw;
   }
   const std::int64_t when = here ? here->last_tick : tern::detail::ticks();
-  sent_log_.note({when, h.reply, bytes, h.handler, destination}); // while it travels
+  sent_log_.note({when, h.reply, bytes, h.handler & generation_state::handler_mask, destination}); // while it travels
 }
 
 inline void node_send::send_head(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes,
@@ -120,7 +167,7 @@ void node_send::trace_send(int to, std::span<std::byte> head, std::size_t bytes)
   const std::uint64_t number = traced_.fetch_add(1, std::memory_order_relaxed);
   h.flags |= flag_traced | static_cast<std::uint32_t>(number) << traced_shift;
   std::memcpy(head.data(), &h, sizeof h);
-  trace::detail::sends(to, number, bytes, trace::detail::name_number(handler_table::at(h.handler).name()));
+  trace::detail::sends(to, number, bytes, trace::detail::name_number(handler_table::at(h.handler & generation_state::handler_mask).name()));
 }
 
 } // namespace tern::net

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 #include <tern/base/bytes.hpp>
+#include <tern/base/error.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/memory/lent_buffer.hpp>
 #include <tern/net/memory/memory_pool.hpp>
@@ -54,7 +56,7 @@ public:
   /// for others.
   /// \return where its `bytes` are to be written; null: post it.
   std::byte* place(int destination, const wire_header& h, std::size_t bytes) noexcept {
-    if (recorded_ || bytes > most_gathered || !shutdown_.is_open() || cause_here()) return nullptr;
+    if (!places_.load(std::memory_order_relaxed) || bytes > most_gathered || !shutdown_.is_open() || cause_here()) return nullptr;
     if (h.reply != 0 && destination == rank_) return nullptr; // see send_queue::send
     std::byte* const at = queue_.place(destination, bytes);
     if (!at) return nullptr;
@@ -74,9 +76,11 @@ public:
   }
   /// Throws as `post` does, before anything has been packed.
   void check_rank(int destination) const {
-    if (static_cast<unsigned>(destination) >= static_cast<unsigned>(size_)) [[unlikely]]
-      no_such_rank(destination);
+    if (static_cast<unsigned>(destination) >= generation_.plain()) [[unlikely]]
+      check_any_rank(destination);
   }
+  /// error(rank_lost) that names all that are known to be dead. \param destination -1: none
+  error lost(int destination, const std::string& what) const;
   /// For messages too large for the stack.
   memory_pool& memory() noexcept { return memory_; }
   /// Waits until what was lent has come back. That this will happen counts for `quiesce` of fibers.
@@ -89,6 +93,11 @@ public:
   std::size_t queued_messages() const noexcept { return queue_.kept(); }
   const message_log& sent_log() const noexcept { return sent_log_; }
   void attach(epoch_messages& epochs) noexcept { epochs_ = &epochs; }
+  /// Nothing that is kept or gathered goes any more, but what belongs to no generation. Where
+  /// messages arrive.
+  void abandon_sends();
+  /// Nothing goes to that rank any more. Any thread.
+  void drop_sends_to(int lost) { queue_.drop(lost, [](std::span<const std::byte>) { return true; }); }
   /// The job closes.
   void end_epochs() noexcept { epochs_->end(); }
 
@@ -106,6 +115,7 @@ protected:
   bool in_epoch(posting how) const noexcept { return how.counted && !how.urgent && cause_here(); }
 
   const bool recorded_; // in a trace
+  std::atomic<bool> places_; // may `place` be used?
   const std::size_t head_limit_;
   memory_pool memory_;
   send_queue queue_;
@@ -117,6 +127,8 @@ protected:
 
 private:
   [[noreturn]] void no_such_rank(int destination) const;
+  void check_any_rank(int destination) const;
+  bool enter_generation(int destination, std::span<std::byte> head) const;
   void send_head(int destination, std::span<std::byte> head, byte_buffer& body, std::size_t bytes, posting how);
   void trace_send(int to, std::span<std::byte> head, std::size_t bytes) noexcept;
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include <tern/net/termination/generation_state.hpp>
 #include <tern/net/termination/message_counters.hpp>
 #include <tern/net/termination/shutdown.hpp>
 #include <tern/net/transport.hpp>
@@ -44,6 +45,8 @@ public:
   bool simulated() const noexcept { return simulated_; }
   message_counters& counters() noexcept { return counters_; }
   job_shutdown& shutdown() noexcept { return shutdown_; }
+  generation_state& generation() noexcept { return generation_; }
+  const generation_state& generation() const noexcept { return generation_; }
   /// The calling worker's number, for the counters; -1 on any other thread.
   int worker_here() const noexcept;
   /// Does one thread do all that a rank does, but for reports?
@@ -90,6 +93,7 @@ protected:
   socket socket_;
   const std::unique_ptr<transport> wire_;
   const int rank_, size_;
+  generation_state generation_{size_};
   sim::simulation* const world_; // null: the ranks are real
   const bool simulated_, polls_apart_, has_server_, single_worker_, one_thread_;
   const int computing_;

@@ -140,6 +140,7 @@ void handler_runner::run_service(unique_function<void()> body, int source, const
 void handler_runner::start_later(starting next) {
   const priority level = priority_of(next.header.flags);
   next.on = hold_account();
+  next.generation = generation_.number();
   if (!simulated_) next.message.settle(); // a simulated network has memory for all that is on its way
   {
     std::lock_guard hold(start_lock_);
@@ -159,6 +160,12 @@ void handler_runner::start_handler(priority level) {
   hold.unlock();
   std::atomic_thread_fence(std::memory_order_seq_cst); // `receive` has set it, or sees what was taken
   if (held_.load(std::memory_order_relaxed) && !over_limit(2) && held_.exchange(false)) wire_->wake();
+  if (generation_.abandoned() || next.generation != generation_.number()) [[unlikely]] { // it was given up
+    next.message = {};
+    next.body.reset();
+    next.on.reset();
+    return count_done((next.header.flags & flag_uncounted) == 0);
+  }
   this_fiber::set_name(*next.name);
   run_now(next.header, next.source, *next.name, [&] {
     {

@@ -151,6 +151,7 @@ private:
     payload message;
     unique_function<void()> body;
     tern::detail::held_context on{};
+    int generation = 0;
   };
   void start_later(starting next);
   void start_handler(priority level);

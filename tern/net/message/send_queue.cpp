@@ -178,6 +178,47 @@ bool send_queue::flush_all(bool more) {
   return any;
 }
 
+void send_queue::drop(int destination, bool (*gone)(std::span<const std::byte> head)) {
+  const auto meant = [&](int to) { return destination < 0 || to == destination; };
+  std::vector<queued_message> dropped; // after the locks: giving back memory may run any code
+  {
+    const auto hold = lock_slots();
+    for (std::size_t i = filled_.size(); i-- > 0;)
+      if (meant(filled_[i])) {
+        static_cast<void>(slot_of(filled_[i]).batch->finish());
+        filled_.erase(filled_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    gathered_.store(filled_.size(), std::memory_order_release);
+  }
+  std::vector<tern::detail::waiter*> woken;
+  const detail::deferred_releases after_the_lock;
+  {
+    const std::lock_guard hold(lock_);
+    for (auto& [to, q] : queues_) {
+      if (!meant(to)) continue;
+      for (auto* const messages : {&q.urgent, &q.usual}) {
+        fifo<queued_message> stay;
+        while (!messages->empty()) {
+          queued_message next = messages->pop();
+          if (next.batch || gone(next.first_part())) {
+            q.bytes -= next.bytes();
+            kept_.fetch_sub(1, std::memory_order_release);
+            dropped.push_back(std::move(next));
+          } else {
+            stay.push(std::move(next));
+          }
+        }
+        *messages = std::move(stay);
+      }
+      if (!q.over_limit || !q.has_space()) continue;
+      q.over_limit = false;
+      over_limit_.fetch_sub(1, std::memory_order_relaxed);
+      if (!q.waiting.empty()) woken.push_back(q.waiting.take());
+    }
+  }
+  for (auto* all : woken) tern::detail::waiter_list::wake_all(all);
+}
+
 void send_queue::wait_for_space(int destination) {
   if (!scheduler::in_fiber() || detail::releasing())
     return; // the polling context must not wait, least of all for itself

@@ -107,6 +107,10 @@ public:
   /// In a fiber: waits until not too much is kept for `destination`. Else it returns at once.
   void wait_for_space(int destination);
 
+  /// Drops what is kept or gathered for `destination`, or if that is negative for any, if
+  /// `gone(first part)`, batches as a whole; fibers that wait for space there go on. Any thread.
+  void drop(int destination, bool (*gone)(std::span<const std::byte> head));
+
   /// Kept for one destination before senders wait. Less than a core's cache, as what goes out must
   /// come in again.
   static constexpr std::size_t most_bytes = 256 * 1024;

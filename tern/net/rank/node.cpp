@@ -6,6 +6,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/net/memory/bounded_lock.hpp>
+#include <tern/net/rank/abandon_hook.hpp>
 #include <tern/net/rank/ranges.hpp>
 #include <tern/net/rank_local.hpp>
 
@@ -13,6 +14,7 @@ namespace tern::net {
 namespace {
 
 rank_stage* first_stage = nullptr; // filled before `main`
+const detail::abandon_hook* first_hook = nullptr; // likewise
 
 } // namespace
 
@@ -26,6 +28,11 @@ void rank_stage::begin_all(node& here) {
 void rank_stage::end_all(node& here) {
   for (const rank_stage* s = first_stage; s; s = s->next_)
     if (s->ends_) s->ends_(here);
+}
+
+detail::abandon_hook::abandon_hook(function f) : function_(f), next_(first_hook) { first_hook = this; }
+void detail::abandon_hook::call_all(node& here, const error& why) {
+  for (const abandon_hook* h = first_hook; h; h = h->next_) h->function_(here, why);
 }
 
 node::node(node_settings s, const node_parts& parts)

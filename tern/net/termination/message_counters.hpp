@@ -80,17 +80,30 @@ public:
     }
     return all;
   }
-  /// What `node::quiesce` compares: a message of an epoch is two things, to be done and to be
-  /// settled.
-  std::uint64_t begun() const noexcept { return sum(sent, marked); }
-  std::uint64_t ended() const noexcept { return sum(done, settled); }
+  /// What `node::quiesce` compares, since `begin_again`: a message of an epoch is two things, to be
+  /// done and to be settled.
+  std::uint64_t begun() const noexcept { return sum(sent, marked) - begun_before_.load(std::memory_order_relaxed); }
+  std::uint64_t ended() const noexcept { return sum(done, settled) - ended_before_.load(std::memory_order_relaxed); }
   /// The same with all that rouses fibers.
-  std::uint64_t begun_of_all() const noexcept { return begun() + sum(parts); }
-  std::uint64_t ended_of_all() const noexcept { return ended() + sum(parts_taken); }
+  std::uint64_t begun_of_all() const noexcept {
+    return begun() + sum(parts) - parts_before_.load(std::memory_order_relaxed);
+  }
+  std::uint64_t ended_of_all() const noexcept {
+    return ended() + sum(parts_taken) - parts_taken_before_.load(std::memory_order_relaxed);
+  }
   /// Arrived and not yet done. \return 0 only if that was so at some moment of this call.
   std::uint64_t active() const noexcept {
-    const std::uint64_t before = ended(); // never more than have been received by the next line
+    const std::uint64_t before = sum(done, settled); // never more than have been received by the next line
     return sum(received, marked_received) - before;
+  }
+  /// What is under way to other ranks, or from them, is given up: what is here and not done counts
+  /// as begun, and nothing else. Statistics go on as before. \pre no rank compares meanwhile.
+  void begin_again() noexcept {
+    const std::uint64_t done_before = sum(done, settled), here = sum(received, marked_received) - done_before;
+    ended_before_.store(done_before, std::memory_order_relaxed);
+    begun_before_.store(sum(sent, marked) - here, std::memory_order_relaxed);
+    parts_before_.store(sum(parts), std::memory_order_relaxed);
+    parts_taken_before_.store(sum(parts_taken), std::memory_order_relaxed);
   }
 
 private:
@@ -105,6 +118,7 @@ private:
   const std::size_t count_;
   const std::unique_ptr<row[]> rows_;
   row* const polling_; // the polling context's
+  std::atomic<std::uint64_t> begun_before_{0}, ended_before_{0}, parts_before_{0}, parts_taken_before_{0};
 };
 
 } // namespace tern::net

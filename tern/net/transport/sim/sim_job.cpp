@@ -176,6 +176,14 @@ public:
     for (int r = 0; r < size(); ++r)
       if (job_.crashed(r)) job_.notify_of(r, *this);
   }
+  bool outlives_ranks() const noexcept override { return true; }
+  void leave() override {
+    left = true;
+    const auto is_crashed = [](const port* p) { return p && p->crashed; };
+    if (std::none_of(job_.ports_.begin(), job_.ports_.end(), is_crashed)) return;
+    for (port* other : job_.ports_)
+      if (other && other->told_of_) job_.notify_of(rank_, *other);
+  }
   // The engine never sleeps.
   void wait(std::chrono::microseconds) override {}
   void wake() noexcept override {
@@ -193,8 +201,8 @@ public:
 
   tern::detail::scheduler_core* core = nullptr;
   std::int64_t served = 0; // when the last of those that waited for the card is done with it
-  bool crashed = false;
-  std::vector<int> lost; // ranks that have crashed, of which it is to be told
+  bool crashed = false, left = false;
+  std::vector<int> lost; // ranks that have crashed, or left, of which it is to be told
   channel_ends ends;
   std::int64_t crashed_at = 0;
 
@@ -202,10 +210,15 @@ private:
   friend class sim_job;
   void tell_lost() {
     for (const int r : std::exchange(lost, {})) {
-      const std::int64_t at = job_.ports_[static_cast<std::size_t>(r)]->crashed_at;
+      const port& gone = *job_.ports_[static_cast<std::size_t>(r)];
+      const std::int64_t at = gone.crashed_at;
+      if (!gone.crashed) {
+        told_of_({r, job_.engine_.now(), {}, {}, true});
+        continue;
+      }
       char text[64];
       std::snprintf(text, sizeof text, "rank %d crashed at %.9f s", r, 1e-9 * static_cast<double>(at));
-      told_of_({r, at, "simulated host " + std::to_string(r / job_.world_.network.host), text});
+      told_of_({r, at, "simulated host " + std::to_string(r / job_.world_.network.host), text, false});
     }
   }
   simulated_message* pop() noexcept {
@@ -231,6 +244,11 @@ public:
       if (!again) p.crashed_at = job.engine_.now();
       for (port* other : job.ports_)
         if (!again && other && other->told_of_) job.notify_of(rank, *other);
+      // What they wait for may have left.
+      for (port* gone : job.ports_)
+        if (!again && gone && gone->left && !gone->crashed)
+          for (port* other : job.ports_)
+            if (other && other->told_of_ && !other->left) job.notify_of(gone->rank_, *other);
       job.engine_.kill(*p.core);
       job.tell("rank " + std::to_string(rank) + " crashed");
     } else {

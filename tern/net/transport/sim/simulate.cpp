@@ -49,6 +49,12 @@ error stuck(const detail::sim_job& job, const simulation& world,
                                     : "what went wrong was ordered by the option 'faults'");
 }
 
+// Has a rank of a job that may lose some come to its end?
+bool outlived(const std::vector<std::unique_ptr<net::rank_life>>& lives) {
+  return std::any_of(lives.begin(), lives.end(),
+                     [](const auto& life) { return life->here().generation().guarded() && life->has_ended(); });
+}
+
 } // namespace
 
 outcome run(const world& w, const std::function<int()>& main, const options& opts) {
@@ -71,14 +77,20 @@ outcome run(const world& w, const std::function<int()>& main, const options& opt
   job.plan_faults();
   const std::vector<std::exception_ptr> failed = world.run(members);
   bool ended = true;
-  for (int r = 0; r < w.ranks; ++r) ended = ended && (!failed[static_cast<std::size_t>(r)]);
+  std::vector<bool> alive;
+  for (int r = 0; r < w.ranks; ++r) {
+    const bool done = !failed[static_cast<std::size_t>(r)];
+    alive.push_back(done);
+    ended = ended && (done || (job.crashed(r) && outlived(lives)));
+  }
   if (!ended) {
     error why = stuck(job, world, lives, failed);
     net::report_failure(why.what());
     throw why;
   }
   outcome o;
-  for (auto& life : lives) o.code = std::max(o.code, life->end());
+  for (std::size_t r = 0; r < lives.size(); ++r)
+    if (alive[r]) o.code = std::max(o.code, lives[r]->end());
   // The last first, as they were made.
   while (!lives.empty()) lives.pop_back();
   o.seconds = world.seconds();
