@@ -110,6 +110,8 @@ public:
   /// Can the others go on when a rank fails? Then all of them are told, and what is sent to it is
   /// lost.
   virtual bool outlives_ranks() const noexcept { return false; }
+  /// For tests of that: a rank fails now, whatever it does. Any fiber. \throws error(unsupported).
+  virtual void kill_for_test(int rank);
   /// This rank needs no other one any more, in a job whose ranks may fail: those that wait for it
   /// because one has are told so, by what `tell_failures` was given. In a fiber.
   virtual void leave() {}

@@ -62,6 +62,7 @@ std::vector<int> dead_of(const node& here) {
 } // namespace
 
 bool survives(node& here) noexcept { return here.wire().outlives_ranks(); }
+void kill_for_test(node& here, int rank) { here.wire().kill_for_test(rank); }
 void guard(node& here) { here.survivors().guard(); }
 int generation_of(const node& here) noexcept { return here.generation().number(); }
 bool abandoned(const node& here) noexcept { return here.generation().abandoned(); }

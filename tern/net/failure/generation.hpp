@@ -35,6 +35,9 @@ bool survives(node& here) noexcept;
 /// without it. Twice does no harm. \pre `survives`.
 void guard(node& here);
 
+/// For tests: a rank of this job dies now. \throws error(unsupported) unless `survives`.
+void kill_for_test(node& here, int rank);
+
 /// Of this rank; 0 as long as no `recover` has returned. Any thread.
 int generation_of(const node& here) noexcept;
 /// Between a death and the end of `recover`. Any thread.

@@ -9,6 +9,11 @@
 #include <tern/net/transport/built_in.hpp>
 
 namespace tern::net {
+
+void transport::kill_for_test(int rank) {
+  throw error(errc::unsupported, "rank " + std::to_string(rank) + " cannot be made to fail: " + describe() +
+                                     " does not outlive a rank");
+}
 namespace {
 
 // Function-local, because kinds in other files register themselves before this file's own statics

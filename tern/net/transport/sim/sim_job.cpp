@@ -177,6 +177,7 @@ public:
       if (job_.crashed(r)) job_.notify_of(r, *this);
   }
   bool outlives_ranks() const noexcept override { return true; }
+  void kill_for_test(int rank) override;
   void leave() override {
     left = true;
     const auto is_crashed = [](const port* p) { return p && p->crashed; };
@@ -267,6 +268,11 @@ private:
     how_long < 0 ? trace::detail::crash(what) : trace::detail::fault(what);
   }
 };
+
+void sim_job::port::kill_for_test(int rank) {
+  job_.planned_.push_back(std::make_unique<fault>(job_, rank, -1));
+  job_.engine_.schedule(job_.engine_.now(), *job_.planned_.back());
+}
 
 void sim_job::simulated_message::happen() noexcept {
   port* const p = job->ports_[static_cast<std::size_t>(to)];
