@@ -78,8 +78,10 @@ void directory::restore_elsewhere(object_id id, int where) {
 // Recovery ------------------------------------------------------------------------------------------------------------
 
 void directory::abandon() {
+  objects_.abandon(true);
   objects_.begin_restoring();
   admission_.abandon();
+  events_.abandon();
 }
 
 void directory::settle_disk() { pager_->settle(); }
@@ -100,7 +102,7 @@ void directory::reset() {
     if (e->object) e->type->destroy(std::exchange(e->object, nullptr));
   }
   pager_->resume();
-  admission_.resume();
+  objects_.abandon(false);
 }
 
 } // namespace tern::mobile

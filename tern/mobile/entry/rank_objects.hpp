@@ -142,6 +142,9 @@ public:
   void note_split() noexcept { splits_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t splits() const noexcept { return splits_.load(std::memory_order_relaxed); }
 
+  /// Has the rank's work been given up, since a rank has died? No message waits for an object then.
+  bool abandoned() const noexcept { return abandoned_.load(std::memory_order_acquire); }
+  void abandon(bool on) noexcept { abandoned_.store(on, std::memory_order_seq_cst); }
   /// While they are frozen, no balancer moves objects.
   void freeze(bool on) noexcept { frozen_.store(on, std::memory_order_seq_cst); }
   bool frozen() const noexcept { return frozen_.load(std::memory_order_seq_cst); }
@@ -184,7 +187,7 @@ private:
   std::atomic<mobile::balancer*> balancer_{nullptr}; ///< release when set, acquire when used: it has been made
   std::atomic<std::uint64_t> next_{1}, splits_{0};
   std::atomic<std::int64_t> bytes_in_memory_{0};
-  std::atomic<bool> frozen_{false}, restoring_{false};
+  std::atomic<bool> frozen_{false}, restoring_{false}, abandoned_{false};
   mutable tern::detail::spin_lock keeping_; ///< of the next two
   std::vector<std::pair<object_id, std::uint64_t>> kept_credit_;
   std::map<int, std::uint64_t> adopted_; ///< homes, and what they give next

@@ -21,7 +21,7 @@
 #include <tern/mobile/protect/roll_back.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/communicator.hpp>
-#include <tern/net/failure/generation.hpp>
+#include <tern/net/failure/survivors.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/rank_local.hpp>
 #include <tern/net/runtime.hpp>
@@ -53,7 +53,9 @@ void recover_after_work(net::node& here) {
   if (state.recovering.exchange(true)) return;
   here.fibers().spawn(
       [&here, &state] {
-        while (net::detail::abandoned(here)) static_cast<void>(net::detail::recover(here, net::detail::finished_copy));
+        // Until nothing is to be agreed on, or the job is over.
+        while (net::detail::abandoned(here) && here.survivors().recover(net::detail::finished_copy)) {
+        }
         state.recovering = false;
       },
       {.name = "recovery"});
@@ -144,7 +146,7 @@ protection protected_run::run() {
       go_back(net::detail::living(here_));
     }
     // Also if the step has caught the error, and returned.
-    while (net::detail::abandoned(here_)) more = recover();
+    while (!over_ && net::detail::abandoned(here_)) more = recover();
   }
   done_.kept = copy_shelf::of(here_).bytes();
   return done_;
@@ -250,41 +252,47 @@ void protected_run::send_copy(job_copy& copy) {
 bool protected_run::recover() {
   const auto begun = fiber_clock::now();
   directory::of(here_).settle_disk();
-  const net::detail::recovery agreed = net::detail::recover(here_, copy_);
+  const auto agreed = here_.survivors().recover(copy_);
+  const std::vector<int> living = net::detail::living(here_);
   done_.lost.clear();
   for (int r = 0; r < here_.size(); ++r)
-    if (!std::binary_search(agreed.living.begin(), agreed.living.end(), r)) done_.lost.push_back(r);
-  if (agreed.finished) return false; // all ranks have ended the last step
-  if (agreed.copy < 0) give_up("before the first copy was complete", agreed.living);
-  copy_ = agreed.copy;
+    if (!std::binary_search(living.begin(), living.end(), r)) done_.lost.push_back(r);
+  // All ranks have ended the last step, and one has gone on from there.
+  if (!agreed || agreed->finished) {
+    over_ = true;
+    return false;
+  }
+  if (agreed->copy < 0) give_up("before the first copy was complete");
+  copy_ = agreed->copy;
   copy_shelf::of(here_).settle(static_cast<std::uint64_t>(copy_));
   try {
-    go_back(agreed.living);
+    go_back(agreed->living);
   } catch (...) {
     if (!net::detail::abandoned(here_)) throw;
     return true; // another one has died
   }
   done_.recovery_seconds = seconds_since(begun);
-  if (communicator::world().rank() == 0)
-    log_warning("rank" + std::string(done_.lost.size() > 1 ? "s " : " ") + listed(done_.lost) + (done_.lost.size() > 1 ? " have" : " has") +
-                " died; " + std::to_string(agreed.living.size()) + " ranks go on from copy " + std::to_string(copy_));
+  if (const bool many = done_.lost.size() > 1; communicator::world().rank() == 0)
+    log_warning("rank" + std::string(many ? "s " : " ") + listed(done_.lost) + (many ? " have" : " has") + " died; " +
+                std::to_string(living.size()) + (living.size() == 1 ? " rank goes" : " ranks go") + " on from copy " +
+                std::to_string(copy_));
   return true;
 }
 
 void protected_run::go_back(const std::vector<std::int32_t>& living) {
   const auto copy = copy_shelf::of(here_).own(static_cast<std::uint64_t>(copy_));
   if (!copy)
-    throw error(errc::internal, "rank " + std::to_string(here_.rank()) + " does not have its copy " + std::to_string(copy_));
+    throw error(errc::internal,
+                "rank " + std::to_string(here_.rank()) + " does not have its copy " + std::to_string(copy_));
   if (const auto both = lost_with_buddy(*copy, living))
     give_up("before a new copy was complete, and rank " + std::to_string(both->second) + " kept the copy of rank " +
-                std::to_string(both->first),
-            living);
+            std::to_string(both->first));
   roll_back(here_, *copy, living, what_);
   ++done_.recoveries;
   due_ = true;
 }
 
-void protected_run::give_up(const std::string& what, const std::vector<std::int32_t>&) const {
+void protected_run::give_up(const std::string& what) const {
   const bool many = done_.lost.size() > 1;
   throw error(errc::rank_lost,
               "the job cannot go on: rank" + std::string(many ? "s " : " ") + listed(done_.lost) +

@@ -39,7 +39,7 @@ private:
   void send_copy(job_copy& copy);
   /// \return whether there is another step.
   bool recover();
-  [[noreturn]] void give_up(const std::string& what, const std::vector<std::int32_t>& living) const;
+  [[noreturn]] void give_up(const std::string& what) const;
   void go_back(const std::vector<std::int32_t>& living);
 
   net::node& here_;
@@ -50,6 +50,7 @@ private:
   std::int64_t copy_ = -1;           ///< that counts; below 0: none
   bool due_ = true;                  ///< a copy is, before the next step
   bool alone_ = false;               ///< no other rank is left
+  bool over_ = false;                ///< another rank has gone on behind the last step
   fiber_clock::time_point last_{};   ///< copy
 };
 

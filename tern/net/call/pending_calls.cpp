@@ -23,6 +23,11 @@ pending_calls::~pending_calls() {
 std::uint64_t pending_calls::expect(reply_ref who, int from) {
   const std::int64_t now = tern::detail::ticks();
   std::unique_lock hold(guard_);
+  if (abandoned_) [[unlikely]] {
+    const std::exception_ptr why = abandoned_;
+    hold.unlock(); // before `who` is destroyed
+    std::rethrow_exception(why);
+  }
   while (calls_.full()) {
     const std::uint32_t capacity = calls_.capacity();
     hold.unlock(); // others need not wait for memory
@@ -71,6 +76,7 @@ void pending_calls::abandon(const std::exception_ptr& why) {
   std::vector<reply_ref> left; // failed and destroyed without the lock
   {
     const std::lock_guard hold(guard_);
+    abandoned_ = why;
     std::vector<std::uint64_t> numbers;
     calls_.for_each([&](std::uint64_t number, call& c) {
       left.push_back(std::move(c.who));
@@ -80,6 +86,11 @@ void pending_calls::abandon(const std::exception_ptr& why) {
   }
   for (const reply_ref& who : left)
     if (who) who->failed(why);
+}
+
+void pending_calls::go_on() noexcept {
+  const std::lock_guard hold(guard_);
+  abandoned_ = nullptr;
 }
 
 std::size_t pending_calls::size() const noexcept {

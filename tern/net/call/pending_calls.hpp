@@ -61,8 +61,10 @@ public:
   /// the call has been answered, given up or forgotten.
   reply_ref give_up(std::uint64_t number) noexcept;
 
-  /// No call will be answered: all that wait fail with it. Where messages arrive.
+  /// No call will be answered: all that wait fail with it, and `expect` throws it until `go_on`.
+  /// Where messages arrive.
   void abandon(const std::exception_ptr& why);
+  void go_on() noexcept;
 
   /// Calls without answer, those given up included.
   std::size_t size() const noexcept;
@@ -87,6 +89,7 @@ private:
   };
   mutable tern::detail::spin_lock guard_;
   id_table<call> calls_;
+  std::exception_ptr abandoned_;
   std::atomic<std::uint64_t> late_{0};
 };
 

@@ -443,8 +443,8 @@ std::vector<std::shared_ptr<collective_context>> collective_table::list() const 
 void collective_table::make_everyone(node& here, std::vector<int> ranks) {
   const auto me = std::find(ranks.begin(), ranks.end(), here.rank());
   const int place = ranks.empty() ? here.rank() : static_cast<int>(me - ranks.begin());
-  worlds_.push_back(make(here, 0, {}, std::move(ranks), place));
-  everyone_.store(&worlds_.back(), std::memory_order_release);
+  worlds_.push_front(make(here, 0, {}, std::move(ranks), place));
+  everyone_.store(&worlds_.front(), std::memory_order_release);
 }
 
 void collective_table::abandon(const error& why) {

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <forward_list>
 #include <limits>
 #include <map>
 #include <memory>
@@ -280,7 +281,7 @@ private:
   std::atomic<std::uint32_t> given_{0};
   std::atomic<std::uint64_t> enquiries_{0};
   std::atomic<const std::shared_ptr<collective_context>*> everyone_{nullptr};
-  std::deque<std::shared_ptr<collective_context>> worlds_; // one for each generation; last: they leave the table
+  std::forward_list<std::shared_ptr<collective_context>> worlds_; // of each generation; last: they leave the table
 };
 
 } // namespace detail

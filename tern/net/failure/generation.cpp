@@ -59,6 +59,15 @@ std::vector<int> dead_of(const node& here) {
   return ranks;
 }
 
+standing standing_of(const node& here, std::int64_t copy, bool finished) {
+  standing s{{}, copy, finished};
+  for (auto& d : here.generation().dead()) {
+    s.dead.push_back(d.rank);
+    s.texts.push_back(std::move(d.text));
+  }
+  return s;
+}
+
 } // namespace
 
 bool survives(node& here) noexcept { return here.wire().outlives_ranks(); }
@@ -84,8 +93,8 @@ void survivors::guard() {
   here_.generation().guard();
   here_.failures().listen(here_);
   // What was known before is learnt anew, where messages arrive.
-  if (const std::vector<int> known = dead_of(here_); !known.empty())
-    post_standing(here_, here_.rank(), report_record, {known, -1, false});
+  if (const standing known = standing_of(here_, -1, false); !known.dead.empty())
+    post_standing(here_, here_.rank(), report_record, known);
 }
 
 void survivors::wake() {
@@ -97,13 +106,14 @@ void survivors::wake() {
 
 void survivors::learn(generation_state::death d) {
   const int rank = d.rank;
-  if (rank == here_.rank()) return;
-  here_.generation().add(std::move(d));
-  here_.drop_sends_to(rank);
-  if (!here_.generation().guarded()) return;
-  if (!here_.generation().abandoned() &&
-      here_.generation().dead().size() > static_cast<std::size_t>(here_.generation().number()))
+  generation_state& generation = here_.generation();
+  const bool is_new = generation.add(std::move(d));
+  if (!generation.guarded()) return; // then all is as it would be if it had not been noticed
+  if (is_new) here_.drop_sends_to(rank);
+  if (!generation.abandoned() && generation.dead_count() > static_cast<std::size_t>(generation.number()))
     abandon();
+  else if (!is_new)
+    return;
   decide(); // what was missing may have been of that rank
   wake();
 }
@@ -129,11 +139,13 @@ void survivors::abandon() {
 }
 
 void survivors::learn_all(int source, const standing& theirs) {
-  for (const int r : theirs.dead) {
-    if (r < 0 || r >= here_.size() || r == here_.rank())
+  for (std::size_t i = 0; i < theirs.dead.size(); ++i) {
+    const int r = theirs.dead[i];
+    if (r == here_.rank()) continue; // its transport tells it, if that is so
+    if (r < 0 || r >= here_.size() || theirs.texts.size() != theirs.dead.size())
       throw error(errc::invalid_data, "rank " + std::to_string(source) + " says that rank " + std::to_string(r) +
                                           " is dead, which cannot be");
-    learn({r, {}});
+    learn({r, theirs.texts[i]});
   }
 }
 
@@ -149,6 +161,10 @@ void survivors::take_report(int source, standing theirs) {
 
 // Where messages arrive, or in the fiber that recovers.
 void survivors::decide() {
+  {
+    const std::lock_guard hold(guard_);
+    if (!ready_ || reports_.size() + 1 + ready_->dead.size() < static_cast<std::size_t>(here_.size())) return;
+  }
   const std::vector<int> left = here_.generation().living(), dead = dead_of(here_);
   standing all;
   {
@@ -163,7 +179,7 @@ void survivors::decide() {
       all.finished = all.finished || at->second.finished;
     }
     reports_.clear();
-    ready_->dead.clear(); // told once
+    ready_.reset(); // told once
   }
   for (const int r : left) post_standing(here_, r, decision_record, all);
 }
@@ -173,13 +189,17 @@ void survivors::take_decision(int source, const standing& all) {
   if (all.dead != dead_of(here_) || !here_.generation().abandoned()) return; // a later one follows
   const std::vector<int> left = here_.generation().living();
   here_.collectives().make_everyone(here_, left);
+  here_.calls().go_on();
   {
     const std::lock_guard hold(guard_);
     ready_.reset();
-    begun_ = recovery{static_cast<int>(all.dead.size()), left, all.copy, all.finished};
   }
   here_.shutdown().set(shutdown_state::open); // the end of the job may have been decided meanwhile
   here_.begin_generation(static_cast<int>(all.dead.size()));
+  {
+    const std::lock_guard hold(guard_);
+    begun_ = recovery{static_cast<int>(all.dead.size()), left, all.copy, all.finished};
+  }
   wake();
 }
 
@@ -190,7 +210,8 @@ std::optional<recovery> survivors::recover(std::int64_t copy) {
   for (;;) {
     job_shutdown& shutdown = here_.shutdown();
     shutdown.wait_until_idle([&] { return shutdown.is_idle(); });
-    standing mine{dead_of(here_), finished ? -1 : copy, finished};
+    if (here_.generation().is_dead(here_.rank())) throw here_.lost(-1, "the recovery of a rank that is dead itself");
+    const standing mine = standing_of(here_, finished ? -1 : copy, finished);
     {
       const std::lock_guard hold(guard_);
       begun_.reset();
@@ -202,7 +223,7 @@ std::optional<recovery> survivors::recover(std::int64_t copy) {
     else
       post_standing(here_, first, report_record, mine);
     guard_.lock();
-    while (!begun_ && !over_ && mine.dead.size() == here_.generation().dead().size()) {
+    while (!begun_ && !over_ && mine.dead.size() == here_.generation().dead_count()) {
       tern::detail::waiter self({tern::detail::wait_kind::other, this});
       waiting_.push(self);
       self.wait(guard_);

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <tern/net/failure/generation.hpp>
@@ -35,7 +36,8 @@ struct standing {
   std::vector<int> dead; ///< ascending
   std::int64_t copy = -1;
   bool finished = false;
-  template <class A> void serialize(A& ar) { ar(dead, copy, finished); }
+  std::vector<std::string> texts{}; ///< what is known of each death
+  template <class A> void serialize(A& ar) { ar(dead, copy, finished, texts); }
 };
 
 /// A rank's part. Thread-safe, but for what is said to be done where messages arrive.

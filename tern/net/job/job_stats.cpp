@@ -229,7 +229,7 @@ void job_stats::show() {
     mine.values[peak] = peak_bytes() / mib;
   }
   std::vector<account> all = gather(std::move(mine));
-  if (here_.rank() != 0) return;
+  if (communicator::world().rank() != 0) return; // rank 0 may have been lost
   const bool one_process = here_.size() > 1 && std::all_of(all.begin(), all.end(), [&](const account& a) {
                              return a.process == all[0].process;
                            });

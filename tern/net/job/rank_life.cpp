@@ -177,6 +177,7 @@ int rank_life::guarded_main(const std::function<int()>& main) {
     rank_stage::begin_all(here_);
     return main();
   } catch (...) {
+    if (is_dead()) return 0; // a test has killed it
     const failure f = describe(std::current_exception());
     here_.fatal(error(f.code, "the main function failed on rank " + std::to_string(here_.rank()) + ": " + f.message,
                       f.hint, f.place)
@@ -190,7 +191,7 @@ int rank_life::run(const std::function<int()>& main, const std::function<void()>
     here_.fibers().run([&] { live(main); });
     if (polls_apart_) rank_base::poll_apart_for(outer);
   } catch (const error& e) { // a deadlock: the other ranks would wait for this one
-    here_.fatal(e.what());
+    if (!is_dead()) here_.fatal(e.what());
   }
   return end(last);
 }
@@ -199,19 +200,20 @@ void rank_life::live(const std::function<int()>& main) {
   stats_.begin();
   const int returned = guarded_main(main);
   code_ = exit_code(returned);
-  for (;;) {
+  while (!is_dead()) {
     try {
       end_together(returned);
       break;
     } catch (const error& e) {
       if (e.code() != errc::rank_lost || !here_.generation().guarded()) fail_at_end();
+      if (is_dead()) break;
       // The survivors end together; or another has ended, since all had come as far as they could.
       if (!survivors_.recover(detail::finished_copy)) break;
     } catch (...) {
       fail_at_end();
     }
   }
-  if (here_.generation().guarded()) here_.wire().leave();
+  if (here_.generation().guarded() && !is_dead()) here_.wire().leave();
   lived_ = true;
 }
 

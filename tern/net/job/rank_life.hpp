@@ -57,6 +57,7 @@ private:
   std::string compare_programs();
   int guarded_main(const std::function<int()>& main);
   void end_together(int returned);
+  bool is_dead() const { return here_.generation().is_dead(here_.rank()); }
   [[noreturn]] void fail_at_end();
 
   const std::shared_ptr<const options> opts_;

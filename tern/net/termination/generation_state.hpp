@@ -66,6 +66,10 @@ public:
     const std::lock_guard hold(guard_);
     return std::any_of(dead_.begin(), dead_.end(), [rank](const death& d) { return d.rank == rank; });
   }
+  std::size_t dead_count() const {
+    const std::lock_guard hold(guard_);
+    return dead_.size();
+  }
   std::vector<death> dead() const { ///< ascending
     const std::lock_guard hold(guard_);
     return dead_;

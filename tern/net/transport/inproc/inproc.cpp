@@ -4,12 +4,16 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
+#include <cstddef>
 #include <cstdlib>
 #include <ctime>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -21,6 +25,7 @@
 #include <tern/net/transport/inproc/inproc_ring.hpp>
 #include <tern/net/transport/ring_poller.hpp>
 #include <tern/net/transport/thread_id.hpp>
+#include <tern/task/fiber.hpp>
 #include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
@@ -84,12 +89,35 @@ struct hub {
     return *r;
   }
 
+  /// Under the lock.
+  void tell(lost_rank what) {
+    losses.push_back(std::move(what));
+    told.store(losses.size(), std::memory_order_release);
+    for (const auto& box : boxes) box->sleeper.ring();
+  }
+  void kill(int rank) {
+    const std::lock_guard hold(lock);
+    const auto is_it = [rank](const lost_rank& l) { return l.rank == rank && !l.left; };
+    if (std::any_of(losses.begin(), losses.end(), is_it)) return;
+    tell({rank, fiber_clock::now().time_since_epoch().count(), {}, "rank " + std::to_string(rank) + " was killed by a test", false});
+    for (const int gone : left) tell({gone, fiber_clock::now().time_since_epoch().count(), {}, {}, true});
+  }
+  void leave(int rank) {
+    const std::lock_guard hold(lock);
+    left.push_back(rank);
+    if (!losses.empty()) tell({rank, fiber_clock::now().time_since_epoch().count(), {}, {}, true});
+  }
+
   const std::size_t ranks;
   const tern::detail::asymmetric_barrier barrier;
   std::vector<std::unique_ptr<mailbox>> boxes; // by rank
   std::mutex lock;                             // of what follows, and of making rings
   std::condition_variable all_finished;
   std::size_t finished = 0;
+  // Ranks that tests have killed, and those that left meanwhile: what is to be told, in order.
+  std::vector<lost_rank> losses;
+  std::vector<int> left;
+  std::atomic<std::size_t> told{0}; // of `losses`; changes under the lock
 };
 
 /// Ranks are threads of this process: a message is written into a ring that both ranks see.
@@ -133,8 +161,11 @@ public:
       owner_.store(me, std::memory_order_relaxed);
     if (!poller_.next(
             [&](std::size_t from) __attribute__((always_inline)) { return take(from, into); },
-            [this](std::size_t from) { return ready(from); }))
+            [this](std::size_t from) { return ready(from); })) {
+      if (seen_ != hub_->told.load(std::memory_order_relaxed)) [[unlikely]]
+        tell_losses();
       return false;
+    }
     ++received_;
     into.source = static_cast<int>(poller_.current());
     return true;
@@ -167,6 +198,17 @@ public:
       hub_->all_finished.wait(hold, [&] { return hub_->finished == hub_->ranks; });
   }
 
+  // Only tests kill a rank: it goes on to take in and to drop what comes, so that no memory is
+  // missed that others have lent it, and to the others it is dead.
+  bool outlives_ranks() const noexcept override { return true; }
+  void kill_for_test(int rank) override { hub_->kill(rank); }
+  void leave() override { hub_->leave(rank()); }
+  void tell_failures(std::function<void(const lost_rank&)> f) override {
+    const std::lock_guard hold(hub_->lock);
+    told_of_ = std::move(f);
+    if (!hub_->losses.empty()) wake();
+  }
+
   // The other ranks' threads run on meanwhile, so nothing may be destroyed under them.
   [[noreturn]] void abort(int code) noexcept override {
     std::fflush(stdout); // not all streams: a thread that reads one would keep its lock
@@ -182,6 +224,17 @@ private:
   [[noreturn]] static void too_large(std::size_t size) {
     throw error(errc::invalid_argument, "a head of " + std::to_string(size) + " bytes is too large",
                 "heads have up to " + std::to_string(inproc_ring::head_limit) + " bytes; send the rest as the body");
+  }
+
+  void tell_losses() {
+    std::vector<lost_rank> news;
+    {
+      const std::lock_guard hold(hub_->lock);
+      if (!told_of_) return;
+      news.assign(hub_->losses.begin() + static_cast<std::ptrdiff_t>(seen_), hub_->losses.end());
+      seen_ = hub_->losses.size();
+    }
+    for (const lost_rank& one : news) told_of_(one);
   }
 
   // Lets the receiver know that there is something in our ring.
@@ -218,6 +271,8 @@ private:
   // Of the owner.
   alignas(128) ring_poller poller_;
   std::uint64_t received_ = 0;
+  std::size_t seen_ = 0; // losses
+  std::function<void(const lost_rank&)> told_of_; // set under the hub's lock
 };
 
 } // namespace
