@@ -8,6 +8,8 @@
 #include <chrono>
 #include <deque>
 #include <exception>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include <tern/base/error.hpp>
@@ -162,9 +164,10 @@ void protected_run::find_hosts() {
   const communicator world = communicator::world();
   const std::vector<std::string> names = world.allgather(here_.wire().host());
   hosts_.assign(static_cast<std::size_t>(here_.size()), -1);
+  std::map<std::string_view, std::int32_t> numbers;
   for (std::size_t place = 0; place < names.size(); ++place)
     hosts_[static_cast<std::size_t>(world.job_rank(static_cast<int>(place)))] =
-        static_cast<std::int32_t>(std::find(names.begin(), names.end(), names[place]) - names.begin());
+        numbers.try_emplace(names[place], static_cast<std::int32_t>(place)).first->second;
 }
 
 // The ranks learn from each other whether all go on, and whether it is time for a copy.

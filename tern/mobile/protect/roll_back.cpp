@@ -181,6 +181,7 @@ public:
     for (const auto& one : arrays) array_table::here().restore(one.second);
     array_table::here().end_reset();
     what.load_roots(mine_.roots);
+    communicator::world().barrier(); // objects that are sent from now on find their arrays
   }
   void restore_objects() {
     restorer own(here_);
