@@ -12,7 +12,8 @@
 /// called on those ranks of the same host that have a free worker, and a second later the job ends,
 /// whatever they do. In a simulation (fault `crash`) and under transports that outlive a rank,
 /// every other rank is told, and nothing ends by itself: but what waits for that rank waits for
-/// ever, collectives of the world and the end of the job included.
+/// ever, collectives of the world and the end of the job included, unless the work is protected
+/// (mobile/protect.hpp): then it fails with error(rank_lost), and the job goes on.
 
 #include <functional>
 #include <string>

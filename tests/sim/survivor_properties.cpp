@@ -102,9 +102,8 @@ void work(int step) {
   const int generation = now();
   const tern::communicator world = tern::communicator::world();
   const std::vector<int> living = world.allgather(rank());
-  TERN_HOLDS(std::is_sorted(living.begin(), living.end()) &&
-                 static_cast<int>(living.size()) == size() - generation && world.size() == size() - generation &&
-                 living[static_cast<std::size_t>(world.rank())] == rank(),
+  TERN_HOLDS(std::is_sorted(living.begin(), living.end()) && static_cast<int>(living.size()) == size() - generation &&
+                 world.size() == size() - generation && living[static_cast<std::size_t>(world.rank())] == rank(),
              "the world of generation " + text(generation) + " has other ranks than those that live");
   tern::remote_promise<int> given;
   auto taken = given.get_future();
@@ -134,8 +133,8 @@ void work(int step) {
   TERN_HOLDS(taken.get() == generation, "a promise of another generation was kept");
   // Fibers that are to die sleep, so there is no quiescence of timers.
   tern::quiesce(step % 2 == 0 ? tern::quiescence::messages : tern::quiescence::fibers);
-  TERN_HOLDS((*open)[generation] == 0, "quiesce returned when " + text((*open)[generation]) + " messages of generation " +
-                                           text(generation) + " were under way");
+  TERN_HOLDS((*open)[generation] == 0, "quiesce returned when " + text((*open)[generation]) +
+                                           " messages of generation " + text(generation) + " were under way");
   const auto& heard = (*multicasts)[1000 * generation + step];
   for (const int from : living)
     TERN_HOLDS(heard.contains({rank(), from}), "rank " + text(rank()) + " has not heard of " + text(from));
@@ -196,17 +195,14 @@ void live() {
       TERN_HOLDS(e.code() == tern::errc::rank_lost, std::string("work failed: ") + e.what());
       if (e.code() != tern::errc::rank_lost) throw;
       TERN_HOLDS(std::any_of(dead->begin(), dead->end(),
-                             [&](int r) {
-                               return std::string(e.what()).find("rank " + text(r)) != std::string::npos;
-                             }),
+                             [&](int r) { return std::string(e.what()).find("rank " + text(r)) != std::string::npos; }),
                  std::string("no dead rank is named: ") + e.what());
     }
     if (dies_in_recovery) die_after(std::chrono::nanoseconds(rolls().below(60'000)));
     const net::detail::recovery all = net::detail::recover(here(), done);
     TERN_HOLDS(all.copy >= done || all.finished, "a copy is lost");
     TERN_HOLDS(static_cast<int>(all.living.size()) == size() - all.generation, "generation and survivors differ");
-    for (const int r : all.living)
-      TERN_HOLDS(r == rank() || all.generation > 0, "a generation without a death");
+    for (const int r : all.living) TERN_HOLDS(r == rank() || all.generation > 0, "a generation without a death");
     done = std::max(done, all.copy);
     finished = all.finished;
   }

@@ -26,7 +26,7 @@ constexpr std::size_t most_handled = 64;
 void epoch_table::send(tern::detail::causal_context& account, int destination, std::span<const std::byte> head,
                        byte_buffer& body, std::size_t bytes, posting how) {
   epoch_account& on = static_cast<epoch_account&>(account); // there is no other kind on a rank's workers
-  if (!on.here()) [[unlikely]] { // it was abandoned, and so is what belongs to it
+  if (!on.here()) [[unlikely]] {                            // it was abandoned, and so is what belongs to it
     if (here_.generation().abandoned()) return;
     throw here_.lost(destination, "a message of an epoch");
   }

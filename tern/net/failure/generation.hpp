@@ -53,9 +53,9 @@ void check_living(const node& here, int rank, const char* what);
 /// What the survivors have agreed on.
 struct recovery {
   int generation = 0;
-  std::vector<int> living;   ///< ascending
-  std::int64_t copy = -1;    ///< the largest number that a survivor gave
-  bool finished = false;     ///< a survivor gave `finished_copy`: it has left the work that is protected
+  std::vector<int> living; ///< ascending
+  std::int64_t copy = -1;  ///< the largest number that a survivor gave
+  bool finished = false;   ///< a survivor gave `finished_copy`: it has left the work that is protected
 };
 /// For a rank that takes part in recoveries, and has nothing to do any more. `recovery::copy` does
 /// not count it.

@@ -21,8 +21,8 @@
 #include <tern/net/runtime.hpp>
 #include <tern/net/simulate.hpp>
 #include <tern/task/fiber.hpp>
-#include <tern/task/future.hpp>
 #include <tern/task/fiber/sanitizer.hpp>
+#include <tern/task/future.hpp>
 
 #ifdef TERN_ASAN
 #include <sanitizer/lsan_interface.h>
@@ -105,7 +105,8 @@ TEST(generation, what_waits_for_others_fails_and_names_the_dead) {
     net::detail::recover(here(), -1);
     if (rank() == 0) {
       const std::string late = loss_in([] { send<&answer_late>(2, 1); });
-      EXPECT_THAT(late, AllOf(HasSubstr("for rank 2 was given up"), HasSubstr("the job has lost rank 2 (rank 2 crashed")));
+      EXPECT_THAT(late,
+                  AllOf(HasSubstr("for rank 2 was given up"), HasSubstr("the job has lost rank 2 (rank 2 crashed")));
     }
     return 0;
   });

@@ -112,8 +112,9 @@ rank_life::rank_life(const std::shared_ptr<const options>& opts, std::unique_ptr
 // References: nothing is moved before the settings have been found.
 rank_life::rank_life(const std::shared_ptr<const options>& opts, const job_settings& s,
                      std::unique_ptr<transport>&& wire, sim::simulation* world, bool apart)
-    : opts_(opts), epochs_(here_, world != nullptr), here_(node_settings_of(*opts_, s, std::move(wire), world, apart),
-                                                           {&calls_, &collectives_, &epochs_, &failures_, &survivors_, this}),
+    : opts_(opts), epochs_(here_, world != nullptr),
+      here_(node_settings_of(*opts_, s, std::move(wire), world, apart),
+            {&calls_, &collectives_, &epochs_, &failures_, &survivors_, this}),
       polls_apart_(s.poll_apart) {
   here_.attach(epochs_);
   tern::detail::scheduler_core& core = here_.fibers().inside();
@@ -222,7 +223,8 @@ void rank_life::end_together(int returned) {
   const main_ends all =
       detail::inner_communicator(collectives_.everyone())
           .allreduce(
-              end_of_main, main_ends{exit_code(returned), exit_code(returned) == returned ? main_ends::none : here_.rank()},
+              end_of_main,
+              main_ends{exit_code(returned), exit_code(returned) == returned ? main_ends::none : here_.rank()},
               [](main_ends a, main_ends b) {
                 return main_ends{std::max(a.code, b.code), std::min(a.first_changed, b.first_changed)};
               },

@@ -27,7 +27,8 @@ constexpr double patience_seconds = 1.5e-6; // with those that may answer: a rou
 } // namespace
 
 node_receive::node_receive(node& here, rank_settings s, const send_settings& out, const receive_settings& in)
-    : handler_runner(here, std::move(s), out, *this), plain_handlers_(handlers_.size()), slice_(tern::detail::ticks_in(slice_seconds)),
+    : handler_runner(here, std::move(s), out, *this), plain_handlers_(handlers_.size()),
+      slice_(tern::detail::ticks_in(slice_seconds)),
       patience_(in.awaits_answers ? tern::detail::ticks_in(patience_seconds) : 0) {}
 
 node_receive::~node_receive() {

@@ -167,7 +167,9 @@ void node_send::trace_send(int to, std::span<std::byte> head, std::size_t bytes)
   const std::uint64_t number = traced_.fetch_add(1, std::memory_order_relaxed);
   h.flags |= flag_traced | static_cast<std::uint32_t>(number) << traced_shift;
   std::memcpy(head.data(), &h, sizeof h);
-  trace::detail::sends(to, number, bytes, trace::detail::name_number(handler_table::at(h.handler & generation_state::handler_mask).name()));
+  trace::detail::sends(
+      to, number, bytes,
+      trace::detail::name_number(handler_table::at(h.handler & generation_state::handler_mask).name()));
 }
 
 } // namespace tern::net

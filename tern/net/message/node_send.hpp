@@ -56,7 +56,8 @@ public:
   /// for others.
   /// \return where its `bytes` are to be written; null: post it.
   std::byte* place(int destination, const wire_header& h, std::size_t bytes) noexcept {
-    if (!places_.load(std::memory_order_relaxed) || bytes > most_gathered || !shutdown_.is_open() || cause_here()) return nullptr;
+    if (!places_.load(std::memory_order_relaxed) || bytes > most_gathered || !shutdown_.is_open() || cause_here())
+      return nullptr;
     if (h.reply != 0 && destination == rank_) return nullptr; // see send_queue::send
     std::byte* const at = queue_.place(destination, bytes);
     if (!at) return nullptr;
@@ -97,7 +98,9 @@ public:
   /// messages arrive.
   void abandon_sends();
   /// Nothing goes to that rank any more. Any thread.
-  void drop_sends_to(int lost) { queue_.drop(lost, [](std::span<const std::byte>) { return true; }); }
+  void drop_sends_to(int lost) {
+    queue_.drop(lost, [](std::span<const std::byte>) { return true; });
+  }
   /// The job closes.
   void end_epochs() noexcept { epochs_->end(); }
 
@@ -114,7 +117,7 @@ protected:
   }
   bool in_epoch(posting how) const noexcept { return how.counted && !how.urgent && cause_here(); }
 
-  const bool recorded_; // in a trace
+  const bool recorded_;      // in a trace
   std::atomic<bool> places_; // may `place` be used?
   const std::size_t head_limit_;
   memory_pool memory_;

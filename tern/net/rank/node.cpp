@@ -13,7 +13,7 @@
 namespace tern::net {
 namespace {
 
-rank_stage* first_stage = nullptr; // filled before `main`
+rank_stage* first_stage = nullptr;                // filled before `main`
 const detail::abandon_hook* first_hook = nullptr; // likewise
 
 } // namespace

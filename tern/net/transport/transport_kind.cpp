@@ -11,8 +11,8 @@
 namespace tern::net {
 
 void transport::kill_for_test(int rank) {
-  throw error(errc::unsupported, "rank " + std::to_string(rank) + " cannot be made to fail: " + describe() +
-                                     " does not outlive a rank");
+  throw error(errc::unsupported,
+              "rank " + std::to_string(rank) + " cannot be made to fail: " + describe() + " does not outlive a rank");
 }
 namespace {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstddef>
 #include <cstdlib>
 #include <ctime>
 #include <functional>
@@ -99,7 +99,11 @@ struct hub {
     const std::lock_guard hold(lock);
     const auto is_it = [rank](const lost_rank& l) { return l.rank == rank && !l.left; };
     if (std::any_of(losses.begin(), losses.end(), is_it)) return;
-    tell({rank, fiber_clock::now().time_since_epoch().count(), {}, "rank " + std::to_string(rank) + " was killed by a test", false});
+    tell({rank,
+          fiber_clock::now().time_since_epoch().count(),
+          {},
+          "rank " + std::to_string(rank) + " was killed by a test",
+          false});
     for (const int gone : left) tell({gone, fiber_clock::now().time_since_epoch().count(), {}, {}, true});
   }
   void leave(int rank) {
@@ -271,7 +275,7 @@ private:
   // Of the owner.
   alignas(128) ring_poller poller_;
   std::uint64_t received_ = 0;
-  std::size_t seen_ = 0; // losses
+  std::size_t seen_ = 0;                          // losses
   std::function<void(const lost_rank&)> told_of_; // set under the hub's lock
 };
 
