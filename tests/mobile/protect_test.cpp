@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Protected steps of whole simulated jobs: what they come to, and what they say.
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -13,10 +16,17 @@
 #include <tern/mobile/protect.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/communicator.hpp>
+#include <tern/net/failure/generation.hpp>
+#include <tern/net/node.hpp>
 #include <tern/net/rank_failure.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/net/simulate.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/fiber/sanitizer.hpp>
+
+#ifdef TERN_ASAN
+#include <sanitizer/lsan_interface.h>
+#endif
 
 namespace protect_test {
 
@@ -47,6 +57,13 @@ private:
   std::vector<char> bytes_;
 };
 
+/// Ranks that die leave what their stacks own.
+class stacks_are_lost {
+#ifdef TERN_ASAN
+  const __lsan::ScopedDisabler stuck_;
+#endif
+};
+
 struct seen {
   std::vector<std::int64_t> values; // at the end
   tern::protection done;            // of the first that lives
@@ -59,6 +76,7 @@ struct seen {
 seen run(const tern::sim::world& world, int steps, std::chrono::nanoseconds interval, std::int64_t elements,
          const std::string& folder = {}) {
   seen all;
+  const stacks_are_lost until_the_end{};
   const auto ended = tern::sim::run(world, [&] {
     tern::mobile_array<cell> line;
     int step = 0;
@@ -205,6 +223,54 @@ TEST(protect, throws_what_a_step_throws) {
               tern::protect(tern::every(0s), []() -> bool { throw tern::error(tern::errc::io, "the disk is full"); });
             }),
             "io: the disk is full");
+}
+
+// Ranks are threads, of which the test kills one.
+TEST(protect, goes_on_when_a_rank_of_the_process_dies) {
+  const stacks_are_lost until_the_end{};
+  for (const std::string workers : {"1", "2"}) {
+    std::vector<std::string> words{"test", "--tern-transport=inproc", "--tern-ranks=4", "--tern-workers=" + workers};
+    std::vector<char*> argv;
+    for (std::string& w : words) argv.push_back(w.data());
+    argv.push_back(nullptr);
+    int argc = static_cast<int>(words.size());
+    std::atomic<int> survivors{0}, lost{0};
+    std::atomic<std::int64_t> sum{0};
+    const int code = tern::run(argc, argv.data(), [&] {
+      tern::mobile_array<cell> line;
+      int step = 0;
+      if (tern::rank() == 0) line = tern::mobile_array<cell>({40});
+      line = tern::broadcast(line);
+      bool once = true;
+      const auto done = tern::protect(
+          tern::every(0s),
+          [&] {
+            const communicator living = communicator::world();
+            if (step == 6 && tern::rank() == 2) tern::net::detail::kill_for_test(tern::net::node::here(), 2);
+            if (living.rank() == 0) call<&cell::step>(line).get();
+            tern::quiesce();
+            if (living.rank() == 0) call<&cell::settle>(line).get();
+            living.barrier();
+            if (++step < 10) return true;
+            if (living.rank() == 0 && std::exchange(once, false)) {
+              sum = 0;
+              for (std::int64_t i = 0; i < 40; ++i) sum += call<&cell::value>(line(i)).get();
+            }
+            living.barrier();
+            return false;
+          },
+          line, step);
+      ++survivors;
+      if (communicator::world().rank() == 0) lost = done.lost == std::vector<int>{2} ? 2 : -1;
+      return 0;
+    });
+    EXPECT_EQ(code, 0);
+    EXPECT_EQ(survivors, 3);
+    EXPECT_EQ(lost, 2);
+    std::int64_t expected = 0;
+    for (const std::int64_t v : run(tern::sim::parse_world("ranks=4"), 10, 0s, 40).values) expected += v;
+    EXPECT_EQ(sum, expected);
+  }
 }
 
 } // namespace protect_test
