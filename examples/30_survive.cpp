@@ -43,7 +43,8 @@ int main(int argc, char** argv) {
           const bool first = tern::communicator::world().rank() == 0; // of those that live
           if (first) tern::call<&rod::step>(rods).get();
           if (++step < 100) return true;
-          if (first) std::printf("after %d steps: %.1f\n", step, tern::reduce<&rod::heat>(rods, std::plus<>()).get() / 8);
+          if (first)
+            std::printf("after %d steps: %.1f\n", step, tern::reduce<&rod::heat>(rods, std::plus<>()).get() / 8);
           return false;
         },
         rods, step);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What protected steps promise, against a plain model: whichever ranks die, and whenever, the others
-// end with the answer of a run in which none dies; or say that a rank was lost with its buddy.
+// What protected steps promise: whichever ranks die, and whenever, the others end with the answer
+// of a run in which none dies; or say that a rank was lost with its buddy.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -98,9 +98,7 @@ struct result {
   std::uint64_t recoveries = 0;
   std::vector<std::int64_t> totals, loose, leaves;
   std::string wrong, why;
-  bool operator==(const result& o) const {
-    return totals == o.totals && loose == o.loose && leaves == o.leaves;
-  }
+  bool operator==(const result& o) const { return totals == o.totals && loose == o.loose && leaves == o.leaves; }
 };
 
 struct state {
@@ -237,7 +235,8 @@ void live(const plan& p, result& to) {
 result run(const plan& p, tern::sim::world world, const tern::options& options) {
   result r;
   try {
-    const auto ended = tern::sim::run(world, [&] { return live(p, r), 0; }, options);
+    const auto ended = tern::sim::run(
+        world, [&] { return live(p, r), 0; }, options);
     r.seconds = ended.seconds;
     if (ended.code != 0) r.wrong = "it ended with code " + text(ended.code);
   } catch (const tern::error& e) {

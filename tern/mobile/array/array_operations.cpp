@@ -168,9 +168,8 @@ void nothing_to_reduce(const array_layout& of) {
 
 std::vector<std::pair<std::int32_t, std::uint64_t>> reserve_part(const array_plan& plan, const rank_tree& tree) {
   std::vector<future<std::vector<std::pair<std::int32_t, std::uint64_t>>>> below;
-  tree.for_each_child([&](int child, const rank_tree& part) {
-    below.push_back(tern::call<&reserve_part>(child, plan, part));
-  });
+  tree.for_each_child(
+      [&](int child, const rank_tree& part) { below.push_back(tern::call<&reserve_part>(child, plan, part)); });
   auto firsts = array_table::here().add(plan);
   for (auto& one : below) {
     const auto theirs = one.get();

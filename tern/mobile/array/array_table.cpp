@@ -186,8 +186,7 @@ std::vector<std::pair<std::int32_t, std::uint64_t>> array_table::add(const array
   std::sort(homes.begin(), homes.end());
   const auto made = std::make_shared<array_record>(plan, homes, node_.size());
   std::vector<std::pair<std::int32_t, std::uint64_t>> firsts;
-  for (const int h : homes)
-    firsts.emplace_back(h, objects.reserve_of(h, made->layout().numbers_of(h)));
+  for (const int h : homes) firsts.emplace_back(h, objects.reserve_of(h, made->layout().numbers_of(h)));
   const std::uint64_t numbers = made->layout().numbers_of(node_.rank());
   const auto own = std::find_if(firsts.begin(), firsts.end(), [&](const auto& f) { return f.first == node_.rank(); });
   const std::lock_guard hold(lock_);

@@ -75,9 +75,10 @@ void rank_saver::save(const entry& e, split_recorder& given) {
   o.with.credit = o.with.credit > 0;
   if (const auto& events = e.known().events)
     for (const auto& state : events->all())
-      tables_.events.push_back({e.id,
-                                state->kind->arms->id(),
-                                {state->number, state->size, state->round, state->armed, state->spent, state->last, {}}});
+      tables_.events.push_back(
+          {e.id,
+           state->kind->arms->id(),
+           {state->number, state->size, state->round, state->armed, state->spent, state->last, {}}});
   saved_class& type = class_of(*e.type, o.type);
   byte_buffer state;
   if (e.at == entry::place::stored) { // as it was packed when it went there

@@ -89,7 +89,7 @@ private:
   bool stopped_ = false;       // nothing new is begun
   int fibers_ = 0;             // that read or write
   tern::detail::waiter_list settling_;
-  mutex looking_;              // for one, of those that write
+  mutex looking_; // for one, of those that write
   std::size_t shard_ = 0, slot_ = 0;
 };
 

@@ -36,9 +36,7 @@ TEST(buddies, are_on_other_hosts_also_if_hosts_have_different_numbers_of_ranks) 
   for (std::size_t r = 0; r < 5; ++r) EXPECT_NE(hosts[static_cast<std::size_t>(all[r])], hosts[r]) << r;
 }
 
-TEST(buddies, of_those_that_live_live) {
-  EXPECT_EQ(buddies_of({0, 2, 5}, {0, 1, 2, 3, 4, 5}), (ranks{2, 5, 0}));
-}
+TEST(buddies, of_those_that_live_live) { EXPECT_EQ(buddies_of({0, 2, 5}, {0, 1, 2, 3, 4, 5}), (ranks{2, 5, 0})); }
 
 TEST(buddies, of_one_rank_is_itself) { EXPECT_EQ(buddies_of({3}, {0, 0, 0, 0}), (ranks{3})); }
 

@@ -29,8 +29,8 @@ saved_tables memory_copy::tables() const {
 
 void memory_copy::read(std::uint64_t offset, std::span<std::byte> to) const {
   if (offset > bytes() || to.size() > bytes() - offset)
-    throw error(errc::invalid_data, name() + " has no " + std::to_string(to.size()) + " bytes at offset " +
-                                        std::to_string(offset));
+    throw error(errc::invalid_data,
+                name() + " has no " + std::to_string(to.size()) + " bytes at offset " + std::to_string(offset));
   auto at = static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), offset) - begins_.begin()) - 1;
   for (; !to.empty(); ++at) {
     const std::uint64_t skip = offset - begins_[at];

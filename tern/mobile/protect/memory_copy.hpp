@@ -25,7 +25,8 @@ public:
   memory_copy(int rank, std::uint64_t number) : rank_(rank), number_(number) {}
   int rank() const noexcept { return rank_; }
   std::uint64_t number() const noexcept { return number_; }
-  /// Piece `index`, from 0; in any order, each once. \param is_tables the tables, which are the last.
+  /// Piece `index`, from 0; in any order, each once. \param is_tables it has the tables, and is the
+  /// last.
   void put(std::uint32_t index, bool is_tables, piece p);
   /// Bytes that it takes.
   std::size_t size() const noexcept { return size_; }

@@ -13,7 +13,9 @@ using tern::mobile::detail::memory_copy;
 using tern::mobile::detail::piece_writer;
 using tern::mobile::detail::saved_tables;
 
-std::vector<std::byte> filled(std::size_t n, int with) { return std::vector<std::byte>(n, static_cast<std::byte>(with)); }
+std::vector<std::byte> filled(std::size_t n, int with) {
+  return std::vector<std::byte>(n, static_cast<std::byte>(with));
+}
 
 // Packs objects of these sizes, and puts their pieces in another order than they came.
 struct packed {

@@ -46,12 +46,12 @@ private:
   const every interval_;
   protected_steps& what_;
   protection done_;
-  std::vector<std::int32_t> hosts_;  ///< by rank
-  std::int64_t copy_ = -1;           ///< that counts; below 0: none
-  bool due_ = true;                  ///< a copy is, before the next step
-  bool alone_ = false;               ///< no other rank is left
-  bool over_ = false;                ///< another rank has gone on behind the last step
-  fiber_clock::time_point last_{};   ///< copy
+  std::vector<std::int32_t> hosts_; ///< by rank
+  std::int64_t copy_ = -1;          ///< that counts; below 0: none
+  bool due_ = true;                 ///< a copy is, before the next step
+  bool alone_ = false;              ///< no other rank is left
+  bool over_ = false;               ///< another rank has gone on behind the last step
+  fiber_clock::time_point last_{};  ///< copy
 };
 
 } // namespace tern::mobile::detail
