@@ -25,6 +25,7 @@
 #include <tern/mobile/load.hpp>
 #include <tern/mobile/names.hpp>
 #include <tern/mobile/object.hpp>
+#include <tern/mobile/protect.hpp>
 #include <tern/mobile/together.hpp>
 #include <tern/net/call_options.hpp>
 #include <tern/net/collectives.hpp>

@@ -258,6 +258,32 @@ void add_together(metrics& all, const scale& of) {
                  .rival = apart["hand"]});
 }
 
+void add_protect(metrics& all, const scale& of) {
+  const series copies([=] { return run_for_json({BENCH_MOBILE_TERN, "protect", of("1024", "32")}); });
+  all.push_back({.name = "protect.cost",
+                 .unit = "s",
+                 .target = 1.05,
+                 .rival_name = "no copies, simulated",
+                 .ours = copies["with"],
+                 .rival = copies["without"],
+                 .once = true});
+  all.push_back({.name = "protect.memory",
+                 .unit = "B",
+                 .target = 2.1,
+                 .rival_name = "packed bytes",
+                 .ours = copies["kept"],
+                 .rival = copies["packed"],
+                 .once = true});
+  const series death([=] { return run_for_json({BENCH_MOBILE_TERN, "recover", of("256", "16")}); });
+  all.push_back({.name = "recover",
+                 .unit = "us",
+                 .target = 3.0,
+                 .rival_name = "a copy, simulated",
+                 .ours = death["go_on"],
+                 .rival = death["copy"],
+                 .once = true});
+}
+
 void add_disk(metrics& all, const scale& of) {
   const char* const set = std::getenv("TMPDIR");
   const std::string where = set && *set ? set : "/var/tmp", objects = of("256", "12");
@@ -313,6 +339,7 @@ metrics all_metrics(const scale& of) {
   add_arrays(all, of);
   add_events(all, of);
   add_together(all, of);
+  add_protect(all, of);
   add_disk(all, of);
   add_checkpoint(all, of);
   for (const way& w : {usual, spins}) add_rounds(all, mpi::mpich, "mobile.mpich", false, of, w);

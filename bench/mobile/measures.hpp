@@ -48,4 +48,10 @@ nlohmann::json together_messages(std::size_t objects);
 /// calls and a migration.
 nlohmann::json together_remote(long rounds);
 
+/// protect.cpp: not within a job. Virtual seconds of a simulated job with a copy each minute and
+/// without, and bytes that a rank keeps, and packs.
+nlohmann::json protect_cost(int ranks);
+/// Virtual microseconds to go on after a death, and for a copy.
+nlohmann::json recover(int ranks);
+
 } // namespace tern::bench::mobile

@@ -34,6 +34,8 @@
 ///     bench_mobile_tern save MIB FOLDER            two ranks: MiB/s of a checkpoint
 ///     bench_mobile_tern go_on MIB                  two ranks with --tern-restart: the same of reading it
 ///
+///     bench_mobile_tern protect RANKS              steps of a simulated job with copies and without
+///     bench_mobile_tern recover RANKS              to go on after a simulated death, and a copy
 ///     bench_mobile_tern hops MOST                  for senders that have missed 1 … MOST moves, the messages
 ///
 /// SECONDS: for each. Rank 0 prints one JSON object.
@@ -261,6 +263,11 @@ int main(int argc, char** argv) {
     const std::string what = argv[1], first = argv[2], second = argc > 3 ? argv[3] : "0";
     if (what == "hops") {
       std::printf("%s\n", hops(std::atoi(first.c_str())).dump().c_str());
+      return 0;
+    }
+    if (what == "protect" || what == "recover") {
+      const int ranks = std::atoi(first.c_str());
+      std::printf("%s\n", (what == "protect" ? protect_cost(ranks) : recover(ranks)).dump().c_str());
       return 0;
     }
     if (what == "together_messages") {

@@ -63,6 +63,8 @@ public:
   /// The calling rank's.
   static directory& here();
   static directory& of(net::node& here);
+  /// Null if it has none yet.
+  static directory* if_made(net::node& here) noexcept;
   /// The calling rank's; null on a thread that is no worker of one, and when objects are no longer
   /// invoked.
   static directory* current() noexcept;
@@ -196,8 +198,20 @@ public:
   void restore_event(object_id id, const detail::event_kind& kind, const detail::packed_event& state);
   /// One that has its home here, and is on another rank from now on.
   void restore_elsewhere(object_id id, int where);
-  /// Homes of an earlier job.
+  /// Homes of an earlier job, or after a rank has died.
   void set_homes(std::vector<std::int32_t> ranks) { objects_.homes().assign(std::move(ranks)); }
+
+  // Recovery (protect.hpp) --------------------------------------------------------------------------------------------
+
+  /// The rank's work is given up, since a rank has died: what waits here for access to an object
+  /// goes on, and credit that is given back from now on is kept. Where messages arrive; does not
+  /// wait.
+  void abandon();
+  /// In a fiber, after `abandon`: waits for what goes on on the disk.
+  void settle_disk();
+  /// All objects that are here end, and nothing is known of any object. \pre no invocation runs, and
+  /// no message is under way
+  void reset();
 
 private:
   // net::reported_part

@@ -31,7 +31,7 @@ namespace tern {
 namespace mobile::detail {
 
 /// The rank that keeps a name. \throws error(invalid_argument) for an empty one.
-int keeper_of(const net::node& here, const std::string& name);
+int keeper_of(net::node& here, const std::string& name);
 future<void> publish(std::string name, object_id id, const type_record& type);
 future<void> unpublish(std::string name);
 

@@ -207,6 +207,8 @@ void admission::accept(entry& e, std::unique_ptr<invocation> one, deferred_actio
 }
 
 void admission::admit_waiting(entry& e, deferred_actions& then) {
+  if (objects_.abandoned()) [[unlikely]]
+    return give_up(e, then);
   if (e.at == entry::place::stored && (!e.waiting.empty() || e.has_moves())) {
     e.at = entry::place::loading;
     then.loads.push_back(&e);
@@ -307,10 +309,50 @@ void admission::refuse_behind(entry& e, invocation& end, deferred_actions& then)
   }
 }
 
+// What has the access may never have begun, or be a claim of a rank that has died.
+void admission::give_up(entry& e, deferred_actions& then) {
+  then.done.append(std::move(e.waiting));
+  if (!e.travel) return;
+  travel_state& t = *e.travel;
+  while (tern::detail::waiter* const w = t.resuming.pop()) {
+    e.admit(static_cast<action>(w->data));
+    then.wake.push(*w);
+  }
+  then.done.append(std::move(t.held));
+  then.done.append(std::move(t.after_close));
+  then.done.append(std::move(t.moves));
+  then.done.append(std::move(t.settling));
+  if (t.carry) then.done.push(std::move(t.carry));
+  for (auto& [key, one] : t.early) then.done.push(std::move(one));
+  t.early.clear();
+  if (t.returns) {
+    auto one = std::make_unique<invocation>();
+    one->what = &close_message; // any: it is only counted
+    one->header = t.returns->header;
+    one->on = std::move(t.returns->on);
+    then.done.push(std::move(one));
+    t.returns.reset();
+  }
+}
+
+void admission::abandon() {
+  for (shard& s : objects_.shards()) {
+    deferred_actions then;
+    {
+      const std::lock_guard hold(s.lock);
+      for (std::size_t i = 0; i < s.entries.capacity(); ++i)
+        if (entry* const e = s.entries.at(i); e && e->at != entry::place::gone) give_up(*e, then);
+    }
+    objects_.perform(then);
+  }
+}
+
 void admission::regain(entry& e, action how) noexcept {
   auto& lock = objects_.shard_of(e.id).lock;
   lock.lock();
-  if (!e.starting && (!e.travel || e.travel->resuming.empty()) && e.compatible(how)) {
+  if (objects_.abandoned()) [[unlikely]] { // as above
+    e.admit(how);
+  } else if (!e.starting && (!e.travel || e.travel->resuming.empty()) && e.compatible(how)) {
     e.admit(how);
   } else {
     tern::detail::waiter self({tern::detail::wait_kind::other, &e});

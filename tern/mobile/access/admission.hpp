@@ -94,8 +94,13 @@ public:
   /// access.
   static std::uint64_t packed_bytes(const type_record& type, const void* object) noexcept;
 
+  /// The rank's work is given up: nothing waits for access any more, and messages that wait are
+  /// done. Where messages arrive. \pre `rank_objects::abandoned`
+  void abandon();
+
 private:
   friend class invocation_series;
+  void give_up(entry& e, deferred_actions& then);
   void* admit_at_once(const invocable& what, const net::wire_header& header, const address& to, int source, entry*& e);
   bool admits_next(entry& e, const address& to, int source);
   bool finish_at_once(entry& e, bool exclusive) noexcept;

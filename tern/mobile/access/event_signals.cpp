@@ -214,6 +214,18 @@ void event_signals::drop(entry& e, deferred_actions& then) {
   }
 }
 
+void event_signals::abandon() {
+  for (shard& s : objects_.shards()) {
+    deferred_actions then;
+    {
+      const std::lock_guard hold(s.lock);
+      for (std::size_t i = 0; i < s.entries.capacity(); ++i)
+        if (entry* const e = s.entries.at(i); e && e->at != entry::place::gone) drop(*e, then);
+    }
+    objects_.perform(then);
+  }
+}
+
 std::uint32_t event_signals::arm_here(object_id id, const event_kind& kind, std::uint32_t size) {
   objects_.check(id);
   shard& s = objects_.shard_of(id);
@@ -242,6 +254,7 @@ event_signals::result event_signals::signal_here(object_id id, const event_note&
   objects_.check(id);
   if (add_at_once(id, note, content)) [[likely]]
     return result::done;
+  if (objects_.abandoned()) return result::not_here; // then it is sent, to no rank
   const net::shutdown_guard until_counted(node_.shutdown());
   deferred_actions then;
   std::optional<error> wrong;
@@ -263,6 +276,7 @@ event_signals::result event_signals::signal_here(object_id id, const event_note&
 
 event_signals::result event_signals::rearm_here(object_id id, std::uint32_t number, std::uint32_t round) {
   objects_.check(id);
+  if (objects_.abandoned()) return result::not_here; // as above
   const net::shutdown_guard until_counted(node_.shutdown());
   deferred_actions then;
   std::optional<error> wrong;

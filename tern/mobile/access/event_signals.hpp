@@ -47,6 +47,10 @@ public:
   /// The object ends.
   void drop(entry& e, deferred_actions& then);
 
+  /// The rank's work is given up: signals that wait count no longer. Where messages arrive. \pre
+  /// `rank_objects::abandoned`
+  void abandon();
+
   // Not under a lock: without a message, if the object is here.
   /// \return the event's number; 0: it is not here.
   std::uint32_t arm_here(object_id id, const event_kind& kind, std::uint32_t size);

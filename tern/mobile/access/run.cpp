@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
+#include <tern/net/communicator.hpp>
 #include <tern/net/message.hpp>
 
 namespace tern::mobile::detail {
@@ -100,13 +101,16 @@ bool admission::takes_series(const net::wire_header& header) noexcept {
 // For the option debug-migrate: the runtime asks for it, and no caller waits.
 void admission::debug_move(entry& e) {
   if (!e.type->pack || e.pins > 0 || e.has_moves() || node_.size() == 1) return;
+  const communicator world = communicator::world(); // of the ranks that live
+  const auto ranks = static_cast<std::uint64_t>(world.size());
+  if (ranks == 1) return;
   std::uint64_t by = 1;
   if (debug_ == debugging::random) { // the same in each run; the finisher of splitmix64
     by = e.id.bits * 0x9e3779b97f4a7c15u + e.version;
     by = (by ^ (by >> 30)) * 0xbf58476d1ce4e5b9u;
-    by = 1 + (by >> 32) % static_cast<std::uint64_t>(node_.size() - 1);
+    by = 1 + (by >> 32) % (ranks - 1);
   }
-  const int to = static_cast<int>((static_cast<std::uint64_t>(rank_) + by) % static_cast<std::uint64_t>(node_.size()));
+  const int to = world.job_rank(static_cast<int>((static_cast<std::uint64_t>(world.rank()) + by) % ranks));
   e.travels().moves.push(migrate_request(node_, e.id, to));
 }
 

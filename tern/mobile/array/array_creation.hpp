@@ -44,10 +44,9 @@ template <class T, int N, class... A> void make_element(const array_ref& array, 
 /// caller; then the elements from there on do not exist.
 template <class T, int N, class... A>
 void construct_part(std::uint64_t id, const std::vector<std::uint64_t>& firsts, const rank_tree& tree, A... args) {
-  net::node& here = net::node::here();
   const array_ref array = array_table::here().need(id);
   std::vector<future<void>> below;
-  tree.for_each_child(here, [&](int child, const rank_tree& part) {
+  tree.for_each_child([&](int child, const rank_tree& part) {
     below.push_back(tern::call<&construct_part<T, N, A...>>(child, id, firsts, part, args...));
   });
   array->place_at(firsts);
@@ -92,7 +91,7 @@ template <class T, int N, class... A> array_ref make_array(array_plan plan, cons
   plan.dimensions = N;
   plan.id = all.next_id();
   check_plan(plan, here.size());
-  const rank_tree tree = rank_tree::all(here);
+  const rank_tree tree = rank_tree::all();
   const std::vector<std::uint64_t> firsts = reserve_everywhere(plan, tree);
   const array_ref array = all.need(plan.id);
   try {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <span>
 
 #include <tern/base/error.hpp>
@@ -167,24 +166,23 @@ void nothing_to_reduce(const array_layout& of) {
 
 // Making and ending ---------------------------------------------------------------------------------------------------
 
-std::vector<std::uint64_t> reserve_part(const array_plan& plan, const rank_tree& tree) {
-  net::node& here = net::node::here();
-  std::vector<std::pair<std::int32_t, future<std::vector<std::uint64_t>>>> below;
-  tree.for_each_child(here, [&](int child, const rank_tree& part) {
-    below.emplace_back(part.first - 1, tern::call<&reserve_part>(child, plan, part));
-  });
-  std::vector<std::uint64_t> firsts(static_cast<std::size_t>(1 + tree.last - tree.first));
-  firsts[0] = array_table::here().add(plan);
-  for (auto& [child, one] : below) {
+std::vector<std::pair<std::int32_t, std::uint64_t>> reserve_part(const array_plan& plan, const rank_tree& tree) {
+  std::vector<future<std::vector<std::pair<std::int32_t, std::uint64_t>>>> below;
+  tree.for_each_child(
+      [&](int child, const rank_tree& part) { below.push_back(tern::call<&reserve_part>(child, plan, part)); });
+  auto firsts = array_table::here().add(plan);
+  for (auto& one : below) {
     const auto theirs = one.get();
-    std::copy(theirs.begin(), theirs.end(), firsts.begin() + (child - tree.first + 1));
+    firsts.insert(firsts.end(), theirs.begin(), theirs.end());
   }
   return firsts;
 }
 
 std::vector<std::uint64_t> reserve_everywhere(const array_plan& plan, const rank_tree& all) {
-  auto firsts = tern::call<&reserve_part>(all.origin, plan, all).get();
-  std::rotate(firsts.begin(), firsts.end() - all.origin, firsts.end());
+  net::node& here = net::node::here();
+  std::vector<std::uint64_t> firsts(static_cast<std::size_t>(here.size()));
+  for (const auto& [home, first] : tern::call<&reserve_part>(here.rank(), plan, all).get())
+    firsts.at(static_cast<std::size_t>(home)) = first;
   return firsts;
 }
 
@@ -217,8 +215,9 @@ void erase_element(std::uint64_t array, std::int64_t linear) {
 
 future<void> end_array(array_record& array) {
   net::node& here = net::node::here();
-  std::vector<std::int32_t> all(static_cast<std::size_t>(here.size()));
-  std::iota(all.begin(), all.end(), 0);
+  const communicator world = communicator::world();
+  std::vector<std::int32_t> all;
+  for (int place = 0; place < world.size(); ++place) all.push_back(world.job_rank(place));
   const array_layout& of = array.placed();
   const array_operation op{of.plan().id, array_box::all_of(of), array.next_route(here.rank(), all)};
   return tern::call<&destroy_part>(op.first(), op);

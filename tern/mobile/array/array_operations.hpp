@@ -23,24 +23,30 @@
 #include <tern/mobile/layout/index_order.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/buffer.hpp>
+#include <tern/net/communicator.hpp>
 #include <tern/net/packing/multicastable.hpp>
 #include <tern/task/future.hpp>
 
 namespace tern::mobile::detail {
 
-/// A part of the tree of all ranks, below one: those from `first` to before `last`, counted
-/// cyclically from `origin`.
+/// A part of the tree of all ranks that live, below one: those from `first` to before `last`,
+/// by their places in the world, counted cyclically from `origin`.
 struct rank_tree {
   std::int32_t origin = 0, first = 0, last = 0;
 
-  /// All ranks, seen from the calling one.
-  static rank_tree all(const net::node& here) noexcept { return {here.rank(), 1, here.size()}; }
+  /// All of them, seen from the calling one.
+  static rank_tree all() {
+    const communicator world = communicator::world();
+    return {world.rank(), 1, world.size()};
+  }
   /// Calls `f(rank, part below it)` for each child: the first of the far half of what is left gets
   /// that half.
-  template <class F> void for_each_child(const net::node& here, F&& f) const {
+  template <class F> void for_each_child(F&& f) const {
+    if (last <= first) return;
+    const communicator world = communicator::world();
     for (std::int32_t end = last; end > first;) {
       const std::int32_t begin = end - (end - first + 1) / 2;
-      f((origin + begin) % here.size(), rank_tree{origin, begin + 1, end});
+      f(world.job_rank((origin + begin) % world.size()), rank_tree{origin, begin + 1, end});
       end = begin;
     }
   }
@@ -247,10 +253,10 @@ typename member_signature<decltype(G)>::result reduce_all(const array_operation&
 
 // Making and ending ---------------------------------------------------------------------------------------------------
 
-/// On each rank: enters the array. \return the first numbers of its elements, of the calling rank
-/// and those below.
-std::vector<std::uint64_t> reserve_part(const array_plan& plan, const rank_tree& tree);
-/// The same of all ranks, by rank.
+/// On each rank: enters the array. \return the first numbers of its elements, of the homes on the
+/// calling rank and those below.
+std::vector<std::pair<std::int32_t, std::uint64_t>> reserve_part(const array_plan& plan, const rank_tree& tree);
+/// The same of all homes, by home.
 std::vector<std::uint64_t> reserve_everywhere(const array_plan& plan, const rank_tree& all);
 /// All elements that are left end, and the array is forgotten.
 void destroy_part(const array_operation& op);

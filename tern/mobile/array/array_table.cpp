@@ -26,8 +26,8 @@ error no_array(std::uint64_t id) {
 
 // One array ----------------------------------------------------------------------------------------------------------
 
-array_record::array_record(array_plan plan, int rank, int ranks) : layout_(std::move(plan), ranks) {
-  present_.emplace_back(rank, present_elements(layout_, rank));
+array_record::array_record(array_plan plan, std::span<const int> homes, int ranks) : layout_(std::move(plan), ranks) {
+  for (const int home : homes) present_.emplace_back(home, present_elements(layout_, home));
 }
 
 array_record::array_record(array_plan plan, const std::vector<std::uint64_t>& firsts,
@@ -41,10 +41,30 @@ array_record::array_record(array_plan plan, const std::vector<std::uint64_t>& fi
 void array_record::place_at(const std::vector<std::uint64_t>& firsts) {
   layout_.place_at(firsts);
   is_placed_.store(true, std::memory_order_release); // a thread that sees it sees the table
-  placing_.count_down();
+  if (!is_open_.exchange(true)) placing_.count_down();
 }
 
-void array_record::wait_until_placed() const { placing_.wait(); }
+void array_record::wait_until_placed() const {
+  placing_.wait();
+  if (!is_placed())
+    throw error(errc::invalid_state, layout_.title() + " was given up before it was made, since a rank has died");
+}
+
+void array_record::abandon() noexcept {
+  if (!is_open_.exchange(true)) placing_.count_down();
+  queue_.drop();
+}
+
+void array_record::go_back(std::vector<std::pair<int, present_elements>> present) {
+  std::sort(present.begin(), present.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  {
+    const std::lock_guard hold(lock_);
+    present_ = std::move(present);
+  }
+  queue_.drop();
+  const std::lock_guard hold(sending_);
+  sent_.clear();
+}
 
 array_route array_record::next_route(int here, std::span<const std::int32_t> ranks) {
   std::vector<rank_run> runs;
@@ -150,21 +170,30 @@ void array_record::erase(std::int64_t linear) {
 array_table::array_table() : node_(net::node::here()) { node_.report_on(*this); }
 array_table::~array_table() { node_.forget_part(*this); }
 array_table& array_table::here() { return *the_arrays; }
+array_table* array_table::if_made(net::node& here) noexcept { return the_arrays.if_made(here); }
 
 std::uint64_t array_table::next_id() {
   const std::lock_guard hold(lock_);
   return object_id(node_.rank(), ++made_).bits;
 }
 
-std::uint64_t array_table::add(const array_plan& plan) {
-  const auto made = std::make_shared<array_record>(plan, node_.rank(), node_.size());
+std::vector<std::pair<std::int32_t, std::uint64_t>> array_table::add(const array_plan& plan) {
+  rank_objects& objects = directory::of(node_).objects();
+  std::vector<int> homes{node_.rank()};
+  if (!objects.homes().is_identity())
+    for (int h = 0; h < node_.size(); ++h)
+      if (h != node_.rank() && objects.homes().rank_of(h) == node_.rank()) homes.push_back(h);
+  std::sort(homes.begin(), homes.end());
+  const auto made = std::make_shared<array_record>(plan, homes, node_.size());
+  std::vector<std::pair<std::int32_t, std::uint64_t>> firsts;
+  for (const int h : homes) firsts.emplace_back(h, objects.reserve_of(h, made->layout().numbers_of(h)));
   const std::uint64_t numbers = made->layout().numbers_of(node_.rank());
-  const std::uint64_t first = directory::of(node_).reserve(numbers);
+  const auto own = std::find_if(firsts.begin(), firsts.end(), [&](const auto& f) { return f.first == node_.rank(); });
   const std::lock_guard hold(lock_);
   if (!arrays_.emplace(plan.id, made).second)
     throw error(errc::invalid_data, "array " + to_string(object_id(plan.id)) + " is made twice");
-  if (numbers > 0) by_first_.emplace(first, made.get());
-  return first;
+  if (numbers > 0) by_first_.emplace(own->second, made.get());
+  return firsts;
 }
 
 array_ref array_table::find(std::uint64_t id) {

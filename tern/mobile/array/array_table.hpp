@@ -29,9 +29,9 @@ namespace tern::mobile::detail {
 /// Thread-safe.
 class array_record {
 public:
-  /// A new one of a job of so many ranks, as rank `rank` sees it. \throws as array_layout,
+  /// A new one of a job of so many ranks, where these homes are. \throws as array_layout,
   /// present_elements.
-  array_record(array_plan plan, int rank, int ranks);
+  array_record(array_plan plan, std::span<const int> homes, int ranks);
   /// One that was made in another job. \param firsts its first ids, by the ranks of that job.
   /// \param present those of its elements whose homes are here, by home.
   array_record(array_plan plan, const std::vector<std::uint64_t>& firsts,
@@ -45,6 +45,10 @@ public:
     return layout_;
   }
   bool is_placed() const noexcept { return is_placed_.load(std::memory_order_acquire); }
+  /// The rank's work is given up: what waits for the ids or for an operation waits no more.
+  void abandon() noexcept;
+  /// As it was when it had these elements, and no operation was under way. \pre it is placed
+  void go_back(std::vector<std::pair<int, present_elements>> present);
   /// Once.
   void place_at(const std::vector<std::uint64_t>& firsts);
 
@@ -93,6 +97,7 @@ private:
 
   array_layout layout_;
   std::atomic<bool> is_placed_{false};
+  std::atomic<bool> is_open_{false}; ///< `placing_` is
   mutable latch placing_{1};
   operation_queue queue_;
   mutable tern::detail::spin_lock lock_;                  // a few instructions at a time
@@ -126,11 +131,13 @@ public:
   array_table(const array_table&) = delete;
   array_table& operator=(const array_table&) = delete;
   static array_table& here();
+  /// Null if it has none yet.
+  static array_table* if_made(net::node& here) noexcept;
 
   /// Of an array that this rank makes.
   std::uint64_t next_id();
-  /// \return the first number that was reserved here.
-  std::uint64_t add(const array_plan& plan);
+  /// \return for each home that is here, the first number that was reserved.
+  std::vector<std::pair<std::int32_t, std::uint64_t>> add(const array_plan& plan);
   /// Its part here; null: there is none.
   array_ref find(std::uint64_t id);
   /// \throws error(not_found) if the array has been destroyed.
@@ -145,6 +152,12 @@ public:
   void restore(const std::vector<saved_array>& all);
   /// Ids go on from there.
   void go_on_from(std::uint64_t made) noexcept;
+  /// As array_record::abandon, of all.
+  void abandon() noexcept;
+  /// Forgets all arrays, so that they can be restored. Those that are not, by `end_reset`, are no
+  /// more. \pre nothing is under way
+  void begin_reset();
+  void end_reset() noexcept;
 
   /// Of an element, its array and its linear index there. Any rank.
   std::optional<std::pair<array_ref, std::int64_t>> element_of(object_id id);
@@ -160,6 +173,7 @@ private:
   std::uint64_t made_ = 0;
   std::map<std::uint64_t, array_ref> arrays_;
   std::map<std::uint64_t, array_record*> by_first_; // first number here
+  std::map<std::uint64_t, array_ref> before_;       // the reset: values name them
 };
 
 } // namespace tern::mobile::detail

@@ -59,6 +59,14 @@ void operation_queue::run() {
   }
 }
 
+void operation_queue::drop() noexcept {
+  std::map<int, sender_state> waits; // go without the lock: fibers wait for them
+  std::deque<item> ready;
+  const std::lock_guard hold(lock_);
+  waits.swap(senders_);
+  ready.swap(ready_);
+}
+
 std::string operation_queue::describe() {
   const auto hold = net::try_for_a_while(lock_);
   if (!hold) return {};

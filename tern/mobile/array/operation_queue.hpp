@@ -38,6 +38,8 @@ public:
   void enter(int sender, std::uint64_t number, tern::detail::held_context on, operation what);
   /// One without a number.
   void enter(tern::detail::held_context on, operation what);
+  /// Drops what waits, and begins with number 0 again. An operation that is running goes on.
+  void drop() noexcept;
   /// For reports: what waits for a number, or empty. Without the lock: empty.
   std::string describe();
 

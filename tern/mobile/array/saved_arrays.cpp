@@ -68,12 +68,39 @@ void array_table::restore(const std::vector<saved_array>& all) {
     if (!was) throw wrong("lacks a part");
     present.emplace_back(home, present_elements(layout, home, *was));
   }
-  const auto made = std::make_shared<array_record>(std::move(plan), s.firsts, std::move(present));
+  array_ref made;
+  {
+    const std::lock_guard hold(lock_);
+    if (const auto at = before_.find(s.id); at != before_.end()) made = at->second;
+  }
+  if (made)
+    made->go_back(std::move(present));
+  else
+    made = std::make_shared<array_record>(std::move(plan), s.firsts, std::move(present));
   const std::lock_guard hold(lock_);
   if (!arrays_.emplace(s.id, made).second) throw wrong("is there already");
   if (const auto rank = static_cast<std::size_t>(node_.rank());
       rank < s.firsts.size() && made->layout().numbers_of(node_.rank()) > 0)
     by_first_.emplace(s.firsts[rank], made.get());
+}
+
+void array_table::abandon() noexcept {
+  const std::lock_guard hold(lock_);
+  for (const auto& [id, one] : arrays_) one->abandon();
+}
+
+void array_table::begin_reset() {
+  std::map<std::uint64_t, array_ref> more; // of a reset that was not ended
+  const std::lock_guard hold(lock_);
+  by_first_.clear();
+  more.swap(arrays_);
+  before_.merge(more);
+}
+
+void array_table::end_reset() noexcept {
+  std::map<std::uint64_t, array_ref> last; // go without the lock
+  const std::lock_guard hold(lock_);
+  last.swap(before_);
 }
 
 void array_table::go_on_from(std::uint64_t made) noexcept {

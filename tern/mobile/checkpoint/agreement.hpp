@@ -51,7 +51,7 @@ private:
 };
 
 /// \throws error(invalid_state) naming it, if something is open on the calling rank that no
-/// checkpoint can keep.
-void check_nothing_open();
+/// checkpoint can keep. \param moment before which it must have ended, for the hint.
+void check_nothing_open(const std::string& moment);
 
 } // namespace tern::mobile::detail

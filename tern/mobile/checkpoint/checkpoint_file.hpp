@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tern/base/bytes.hpp>
+#include <tern/mobile/checkpoint/object_storage.hpp>
 
 namespace tern::mobile::detail {
 
@@ -36,7 +37,7 @@ static_assert(sizeof(checkpoint_head) == 64);
 enum class checkpoint_part : std::uint32_t { program = 1, objects = 2, tables = 3, end = 4 };
 
 /// Writes one rank's file. One thread.
-class checkpoint_writer {
+class checkpoint_writer final : public object_sink {
 public:
   /// Makes the file. \param durable `finish` waits until it is on the disk. \throws, as all of
   /// these, error(io) naming rank and file.
@@ -44,11 +45,10 @@ public:
   ~checkpoint_writer();
   checkpoint_writer(const checkpoint_writer&) = delete;
   checkpoint_writer& operator=(const checkpoint_writer&) = delete;
-  /// One object. \return where its bytes begin in the file.
-  std::uint64_t add(std::span<const std::byte> object);
+  /// \return where its bytes begin in the file.
+  std::uint64_t add(std::span<const std::byte> object) override;
   void part(checkpoint_part what, std::span<const std::byte> bytes);
-  /// The last part.
-  void finish(std::span<const std::byte> tables);
+  void finish(std::span<const std::byte> tables) override;
   std::uint64_t bytes() const noexcept { return at_; }
 
 private:
@@ -70,7 +70,7 @@ private:
 /// Nothing that the file says is believed before its sum is found to be right. \throws
 /// error(invalid_data) naming file and offset for one that is damaged; error(unsupported) for a
 /// newer format; error(not_found) if there is none; error(io).
-class checkpoint_reader {
+class checkpoint_reader final : public object_source {
 public:
   checkpoint_reader(std::string path, std::uint64_t generation, int rank);
   ~checkpoint_reader();
@@ -78,14 +78,14 @@ public:
   checkpoint_reader& operator=(checkpoint_reader&&) = delete;
   const checkpoint_head& head() const noexcept { return head_; }
   const std::string& path() const noexcept { return path_; }
-  std::uint64_t bytes() const noexcept { return size_; }
+  std::uint64_t bytes() const noexcept override { return size_; }
+  std::string name() const override { return path_; }
   /// The part that stands first, and the one that stands last but the end.
   byte_buffer program() const;
   byte_buffer tables() const;
   /// Reads all of it, and looks at each sum.
   void verify() const;
-  /// Bytes of objects. \throws error(invalid_data) if there are not so many.
-  void read(std::uint64_t offset, std::span<std::byte> to) const;
+  void read(std::uint64_t offset, std::span<std::byte> to) const override;
   [[noreturn]] void damaged(std::uint64_t offset, const std::string& what) const;
 
 private:

@@ -23,7 +23,7 @@ error still_open(const std::string& what, const std::string& hint,
                hint, made);
 }
 
-void check_objects(detail::rank_objects& objects) {
+void check_objects(detail::rank_objects& objects, const std::string& moment) {
   for (detail::shard& s : objects.shards()) {
     const std::lock_guard hold(s.lock);
     for (std::size_t i = 0; i < s.entries.capacity(); ++i) {
@@ -33,9 +33,9 @@ void check_objects(detail::rank_objects& objects) {
       if (e->running() || e->unfinished > 0)
         throw still_open(name + (e->exclusive ? " is held" : " is held, shared") +
                              ", by tern::hold or by an invocation that has not ended",
-                         "let it go before tern::checkpoint");
+                         "let it go before " + moment);
       if ((e->at != entry::place::here && e->at != entry::place::stored) || e->pending() > 0)
-        throw still_open(name + " has work that waits", "call tern::checkpoint from the main functions of all ranks");
+        throw still_open(name + " has work that waits", "call " + moment + " from the main functions of all ranks");
       if (!e->type->pack) throw error(errc::unsupported, name + " cannot be saved", how_to_serialize);
     }
   }
@@ -43,19 +43,19 @@ void check_objects(detail::rank_objects& objects) {
 
 } // namespace
 
-void check_nothing_open() {
+void check_nothing_open(const std::string& moment) {
   net::node& here = net::node::here();
   {
     net::detail::epoch_table& epochs = here.epochs();
     const std::lock_guard hold(epochs.guard());
     if (std::string text = epochs.describe(); !text.empty()) {
       text = text.substr(2, text.find('\n') - 2);
-      throw still_open(text, "end the epoch before tern::checkpoint");
+      throw still_open(text, "end the epoch before " + moment);
     }
   }
   if (const auto made = net::detail::first_open_promise())
     throw still_open("a remote_promise has no value yet, or a share of it is kept, made at the place named here",
-                     "set it before tern::checkpoint, and destroy its shares", *made);
+                     "set it before " + moment + ", and destroy its shares", *made);
   if (const std::string name = name_table::of(here).first_search(); !name.empty())
     throw still_open("tern::find waits for the name " + name, "publish it, or give the search a limit");
   {
@@ -63,9 +63,9 @@ void check_nothing_open() {
     for (const auto& one : here.calls().list())
       if (!one.given_up)
         throw still_open("a call to rank " + std::to_string(one.from) + " has no answer",
-                         "wait for its future before tern::checkpoint");
+                         "wait for its future before " + moment);
   }
-  check_objects(directory::of(here).objects());
+  check_objects(directory::of(here).objects(), moment);
 }
 
 std::optional<error> first_failure(const std::exception_ptr& mine) {

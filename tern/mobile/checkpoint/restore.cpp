@@ -4,16 +4,14 @@
 #include <tern/mobile/checkpoint.hpp>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <memory>
-#include <numeric>
 #include <unordered_map>
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/mobile/checkpoint/agreement.hpp>
 #include <tern/mobile/checkpoint/checkpoint_file.hpp>
+#include <tern/mobile/checkpoint/object_restorer.hpp>
 #include <tern/mobile/checkpoint/restored_job.hpp>
 #include <tern/mobile/checkpoint/saved_tables.hpp>
 #include <tern/net/collectives.hpp>
@@ -118,52 +116,35 @@ private:
   std::vector<saved_tables> tables_;
 };
 
-// For each file and object of it: the rank that has it from now on. With as many ranks as there
-// were it is the same one; else each gets about as many bytes, in the files' order.
-class object_places {
-public:
-  object_places(const checkpoint_content& from, int ranks) : same_(from.ranks() == ranks), ranks_(ranks) {
-    for (const saved_tables& t : from.all())
-      for (const saved_object& o : t.objects) total_ += weight(o);
-  }
-  /// In order.
-  int next(int file, const saved_object& o) noexcept {
-    const auto middle = static_cast<double>(before_) + static_cast<double>(weight(o)) / 2;
-    before_ += weight(o);
-    if (same_) return file;
-    return std::min(ranks_ - 1, static_cast<int>(middle * ranks_ / static_cast<double>(total_)));
-  }
-
-private:
-  static std::uint64_t weight(const saved_object& o) noexcept { return o.bytes + 64; }
-  const bool same_;
-  const int ranks_;
-  std::uint64_t total_ = 0, before_ = 0;
-};
+std::uint64_t total_weight(const checkpoint_content& from) {
+  std::uint64_t all = 0;
+  for (const saved_tables& t : from.all())
+    for (const saved_object& o : t.objects) all += weight_of(o);
+  return all;
+}
 
 class rank_restorer {
 public:
   rank_restorer(net::node& here, const checkpoint_content& from)
-      : here_(here), all_(directory::of(here)), from_(from), places_(from, here.size()) {}
+      : here_(here), all_(directory::of(here)), from_(from), places_(here.size(), total_weight(from)), one_(all_) {}
 
-  void restore_homes(restored_job& job) {
+  void restore_homes() {
     const int ranks = here_.size(), homes = std::max(from_.homes(), ranks);
     if (homes > ranks) {
       std::vector<std::int32_t> where(static_cast<std::size_t>(homes));
       for (int h = 0; h < homes; ++h) where[static_cast<std::size_t>(h)] = h < ranks ? h : h % ranks;
       all_.set_homes(std::move(where));
     }
-    job.numbers.assign(static_cast<std::size_t>(homes), 1);
+    rank_objects& objects = all_.objects();
     std::uint64_t arrays = 0;
     for (const saved_tables& t : from_.all()) {
       for (const auto& [home, next] : t.numbers)
-        if (home >= 0 && home < homes) {
-          std::uint64_t& n = job.numbers[static_cast<std::size_t>(home)];
-          n = std::max(n, next);
-        }
+        if (home == here_.rank())
+          objects.go_on_from(next);
+        else if (home >= 0 && home < homes && objects.homes().rank_of(home) == here_.rank())
+          objects.adopt(home, next);
       arrays = std::max(arrays, t.arrays_made);
     }
-    all_.objects().go_on_from(job.numbers[static_cast<std::size_t>(here_.rank())]);
     array_table::here().go_on_from(arrays);
   }
   void restore_arrays() {
@@ -178,7 +159,8 @@ public:
     std::uint32_t n = 0;
     for (int f = 0; f < from_.ranks(); ++f)
       for (const saved_object& o : from_.tables(f).objects) {
-        const int where = places_.next(f, o);
+        // With as many ranks as there were it is the same one.
+        const int where = from_.ranks() == here_.size() ? f : places_.next(o);
         if (where == here_.rank())
           restore(f, o);
         else if (all_.home_of(o.id) == here_.rank())
@@ -210,51 +192,22 @@ private:
     }
   }
   void restore(int file, const saved_object& o) {
-    const type_record& type = *movable_class::find(from_.tables(file).classes[o.type].arrival);
-    const std::span<const std::byte> bytes = read(file, o);
-    void* object = nullptr;
-    try {
-      object = type.unpack(bytes);
-    } catch (const std::exception& e) {
-      throw error(errc::invalid_argument,
-                  "object " + to_string(o.id) + " (" + type.name + ") of " + from_.file(file).path() +
-                      " cannot be unpacked: " + e.what(),
-                  "its class reads something else than it has written, or has changed since");
-    }
-    travel_note with = o.with;
-    if (with.credit > 0) {
+    std::uint64_t credit = 0;
+    if (o.with.credit > 0) {
       const auto at = credits_.find(o.id);
-      with.credit = at == credits_.end() ? 1 : at->second;
+      credit = at == credits_.end() ? 1 : at->second;
       if (at == credits_.end()) unreferenced_.push_back(o.id);
     }
-    all_.restore(type, object, o.id, with, o.pins, bytes.size());
-  }
-  // Objects stand in the file in their order: so many are read at a time.
-  std::span<const std::byte> read(int file, const saved_object& o) {
-    const bool there = file == file_ && o.offset >= begin_ && o.offset + o.bytes <= begin_ + filled_;
-    if (!there) {
-      const checkpoint_reader& f = from_.file(file);
-      filled_ = static_cast<std::size_t>(
-          std::min<std::uint64_t>(std::max<std::uint64_t>(o.bytes, most_together), f.bytes() - o.offset));
-      if (window_.size() < filled_) window_ = byte_buffer(filled_);
-      file_ = file;
-      begin_ = o.offset;
-      f.read(begin_, {window_.data(), filled_});
-    }
-    return {window_.data() + (o.offset - begin_), static_cast<std::size_t>(o.bytes)};
+    one_.restore(from_.file(file), *movable_class::find(from_.tables(file).classes[o.type].arrival), o, credit);
   }
 
-  static constexpr std::size_t most_together = std::size_t{1} << 20;
   net::node& here_;
   directory& all_;
   const checkpoint_content& from_;
-  object_places places_;
+  even_spread places_;
+  object_restorer one_;
   std::unordered_map<object_id, std::uint64_t> credits_;
   std::vector<object_id> unreferenced_;
-  byte_buffer window_;
-  int file_ = -1;
-  std::uint64_t begin_ = 0;
-  std::size_t filled_ = 0;
 };
 
 bool is_damage(const error& e) {
@@ -303,14 +256,6 @@ void restored_job::check_before_saving(const net::node& here) const {
                 "call tern::restored before the first object is created");
 }
 
-std::vector<std::pair<std::int32_t, std::uint64_t>> restored_job::other_numbers(const rank_objects& objects) const {
-  std::vector<std::pair<std::int32_t, std::uint64_t>> all;
-  for (std::size_t h = 0; h < numbers.size(); ++h)
-    if (const int home = static_cast<int>(h); home != objects.rank() && objects.homes().rank_of(home) == objects.rank())
-      all.emplace_back(home, numbers[h]);
-  return all;
-}
-
 std::optional<std::uint64_t> restored_job::last_saved(const std::string& folder) const {
   const auto at = saved_.find(folder);
   if (at == saved_.end()) return {};
@@ -333,7 +278,7 @@ const std::vector<saved_root>* restore_job() {
   const frozen_objects rest(all.objects());
   rank_restorer one(here, *content);
   together(true, [&] {
-    one.restore_homes(job);
+    one.restore_homes();
     one.restore_arrays();
     one.restore_objects();
     one.restore_events();

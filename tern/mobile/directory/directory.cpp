@@ -64,6 +64,7 @@ directory::~directory() {
 
 directory& directory::here() { return of(net::node::here()); }
 directory& directory::of(net::node& here) { return the_directory.of(here); }
+directory* directory::if_made(net::node& here) noexcept { return the_directory.if_made(here); }
 int directory::home_of_here(object_id id) noexcept {
   directory* const here = current();
   return here ? here->home_of(id) : id.home();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Objects of an earlier job.
+/// Objects of an earlier job, or of an earlier state of this one.
 #include <tern/mobile/directory.hpp>
 
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include <tern/base/error.hpp>
 #include <tern/mobile/entry/object_trace.hpp>
@@ -72,6 +73,36 @@ void directory::restore_elsewhere(object_id id, int where) {
   if (s.knows(id)) twice(id);
   s.entries.insert(id, e.get(), false);
   const std::unique_ptr<entry> reduced = s.reduce(*e.release());
+}
+
+// Recovery ------------------------------------------------------------------------------------------------------------
+
+void directory::abandon() {
+  objects_.abandon(true);
+  objects_.begin_restoring();
+  admission_.abandon();
+  events_.abandon();
+}
+
+void directory::settle_disk() { pager_->settle(); }
+
+// Messages that wait go with their entries: nothing counts them any more.
+void directory::reset() {
+  mail().clear();
+  line().clear();
+  objects_.labels().clear();
+  static_cast<void>(contacts_.take());
+  auto* const b = objects_.balancer();
+  for (const std::unique_ptr<entry>& e : objects_.take_all()) {
+    if (e->is_present()) {
+      loads_.set(*e, 0);
+      if (b && (e->offered || objects_.watches())) b->left(e->id, e->offered);
+    }
+    pager_->forget(objects_.discount(*e));
+    if (e->object) e->type->destroy(std::exchange(e->object, nullptr));
+  }
+  pager_->resume();
+  objects_.abandon(false);
 }
 
 } // namespace tern::mobile

@@ -27,6 +27,11 @@ void object_labels::remove(object_id id, const std::string& name) noexcept {
   if (at->second.empty()) labels_.erase(at);
 }
 
+void object_labels::clear() noexcept {
+  const std::lock_guard hold(lock_);
+  labels_.clear();
+}
+
 void object_labels::forget(object_id id) noexcept {
   const std::lock_guard hold(lock_);
   labels_.erase(id.bits);

@@ -25,6 +25,7 @@ public:
   void remove(object_id id, const std::string& name) noexcept;
   /// The object has been destroyed.
   void forget(object_id id) noexcept;
+  void clear() noexcept;
   /// "'a', 'b'"; empty: it has none, or another thread holds the lock for too long. For reports.
   std::string describe(object_id id);
 

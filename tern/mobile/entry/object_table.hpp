@@ -99,6 +99,15 @@ public:
   /// The entry in slot `i`, or null. \pre i < capacity()
   Entry* at(std::size_t i) const noexcept { return entry_of(slots_.load(std::memory_order_relaxed)->slots[i]); }
 
+  /// Takes all out, with their ids.
+  void clear() noexcept {
+    array* const a = slots_.load(std::memory_order_relaxed);
+    if (!a) return;
+    const changing now(*this);
+    for (std::size_t i = 0; i <= a->mask; ++i) set(a->slots[i], 0, 0);
+    size_ = 0;
+  }
+
   /// Takes the entry out of slot `i`; the slot's id stays. For the end, when nothing is looked up
   /// any more.
   void forget(std::size_t i) noexcept {

@@ -3,6 +3,7 @@
 /// The shards of a rank's entries.
 #include <tern/mobile/entry/rank_objects.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -85,6 +86,52 @@ std::vector<std::pair<object_id, std::uint64_t>> rank_objects::end_restoring() {
   const std::lock_guard hold(keeping_);
   restoring_.store(false, std::memory_order_release);
   return std::exchange(kept_credit_, {});
+}
+
+void rank_objects::drop_kept_credit() noexcept {
+  const std::lock_guard hold(keeping_);
+  kept_credit_.clear();
+}
+
+void rank_objects::adopt(int home, std::uint64_t next) {
+  const std::lock_guard hold(keeping_);
+  std::uint64_t& number = adopted_[home];
+  number = std::max({number, next, std::uint64_t{1}});
+}
+
+std::uint64_t rank_objects::reserve_of(int home, std::uint64_t count) {
+  if (home == rank_) return reserve(count);
+  const std::lock_guard hold(keeping_);
+  std::uint64_t& next = adopted_.try_emplace(home, 1).first->second;
+  if ((next + count - 1) >> 40) throw error(errc::unsupported, "a rank can make 2^40 objects, no more");
+  return std::exchange(next, next + count);
+}
+
+std::vector<std::pair<std::int32_t, std::uint64_t>> rank_objects::adopted() const {
+  const std::lock_guard hold(keeping_);
+  std::vector<std::pair<std::int32_t, std::uint64_t>> all;
+  for (const auto& [home, next] : adopted_)
+    if (homes_.rank_of(home) == rank_) all.emplace_back(home, next);
+  return all;
+}
+
+std::vector<std::unique_ptr<entry>> rank_objects::take_all() {
+  std::vector<std::unique_ptr<entry>> all;
+  for (shard& s : shards_) {
+    const std::lock_guard hold(s.lock);
+    for (std::size_t i = 0; i < s.entries.capacity(); ++i) {
+      entry* const e = s.entries.at(i);
+      if (!e) continue;
+      all.emplace_back(e);
+      if (e->type) s.add_runs(*e->type, *e);
+      if (e->object || e->is_out()) ++s.of(*e->type).destroyed;
+    }
+    s.entries.clear();
+    s.posting = 0;
+    s.to_open.clear();
+    s.remote = s.hand = 0;
+  }
+  return all;
 }
 
 void rank_objects::bad_pointer(object_id id) const {

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -140,6 +142,9 @@ public:
   void note_split() noexcept { splits_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t splits() const noexcept { return splits_.load(std::memory_order_relaxed); }
 
+  /// Has the rank's work been given up, since a rank has died? No message waits for an object then.
+  bool abandoned() const noexcept { return abandoned_.load(std::memory_order_acquire); }
+  void abandon(bool on) noexcept { abandoned_.store(on, std::memory_order_seq_cst); }
   /// While they are frozen, no balancer moves objects.
   void freeze(bool on) noexcept { frozen_.store(on, std::memory_order_seq_cst); }
   bool frozen() const noexcept { return frozen_.load(std::memory_order_seq_cst); }
@@ -151,6 +156,18 @@ public:
   std::vector<std::pair<object_id, std::uint64_t>> end_restoring();
   /// The first number that was not given. \pre nothing is created meanwhile
   std::uint64_t next_number() const noexcept { return next_.load(std::memory_order_relaxed); }
+  /// A home that was another rank's is here from now on. \param next the first number that it has
+  /// not given, as far as is known.
+  void adopt(int home, std::uint64_t next);
+  /// As `reserve`, of a home that is here.
+  std::uint64_t reserve_of(int home, std::uint64_t count);
+  /// Of homes that are here beside the rank's own: the first number that was not given.
+  std::vector<std::pair<std::int32_t, std::uint64_t>> adopted() const;
+  /// Credit that has been kept belongs to what is no more.
+  void drop_kept_credit() noexcept;
+  /// Takes out all entries: the job goes back to an earlier state. Numbers go on. \pre nothing runs
+  /// on an object, and no message is under way. \return those entries.
+  std::vector<std::unique_ptr<entry>> take_all();
   /// Numbers go on from there, if that is more.
   void go_on_from(std::uint64_t number) noexcept {
     if (number > next_.load(std::memory_order_relaxed)) next_.store(number, std::memory_order_relaxed);
@@ -170,9 +187,10 @@ private:
   std::atomic<mobile::balancer*> balancer_{nullptr}; ///< release when set, acquire when used: it has been made
   std::atomic<std::uint64_t> next_{1}, splits_{0};
   std::atomic<std::int64_t> bytes_in_memory_{0};
-  std::atomic<bool> frozen_{false}, restoring_{false};
-  tern::detail::spin_lock keeping_; ///< of the next
+  std::atomic<bool> frozen_{false}, restoring_{false}, abandoned_{false};
+  mutable tern::detail::spin_lock keeping_; ///< of the next two
   std::vector<std::pair<object_id, std::uint64_t>> kept_credit_;
+  std::map<int, std::uint64_t> adopted_; ///< homes, and what they give next
   object_labels labels_;
   std::array<shard, shard_count> shards_;
 };

@@ -67,6 +67,8 @@ public:
   std::vector<detail::saved_name> save() const;
   /// Names of an earlier job, whichever rank keeps them.
   void restore(const std::vector<detail::saved_name>& all);
+  /// Forgets all names, and those that are waited for. \pre nothing is under way
+  void clear();
   /// "'solver', by rank 2": a name that is waited for; empty: none.
   std::string first_search() const;
 

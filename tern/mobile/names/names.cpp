@@ -86,10 +86,11 @@ struct find_tag {};
 
 const net::handler_record find_handler{typeid(find_tag), "tern::find", __FILE__, &take_find};
 
-int keeper_of(const net::node& here, const std::string& name) {
+int keeper_of(net::node& here, const std::string& name) {
   if (name.empty())
     throw error(errc::invalid_argument, "the name of an object is empty", "give it at least one character");
-  return static_cast<int>(tern::detail::hash_of(name) % static_cast<std::uint64_t>(here.size()));
+  const auto home = static_cast<int>(tern::detail::hash_of(name) % static_cast<std::uint64_t>(here.size()));
+  return directory::of(here).homes().rank_of(home); // that rank, as long as it lives
 }
 
 future<void> publish(std::string name, object_id id, const type_record& type) {
@@ -215,6 +216,12 @@ void name_table::restore(const std::vector<detail::saved_name>& all) {
     const std::lock_guard hold(lock_);
     names_.try_emplace(one.name, published{one.object, one.types, one.rank, ++serial_});
   }
+}
+
+void name_table::clear() {
+  const std::lock_guard hold(lock_);
+  names_.clear();
+  waiting_.clear();
 }
 
 std::string name_table::first_search() const {

@@ -133,6 +133,7 @@ void pager::go_on() {
     entry* back = nullptr;
     {
       const std::lock_guard hold(guard_);
+      if (stopped_) return;
       const bool fits =
           !wanted_.empty() && (!limits() || in_memory_ + static_cast<std::int64_t>(wanted_[0]->known().bytes) <=
                                                 static_cast<std::int64_t>(limit_));
@@ -148,6 +149,7 @@ void pager::go_on() {
       } else {
         return;
       }
+      ++fibers_;
     }
     node_.parked({}); // quiesce and the job's end wait for it
     if (back)
@@ -198,6 +200,7 @@ void pager::make_room() {
   }
   go_on();
   node_.message_done({});
+  end_fiber();
 }
 
 bool pager::is_full() const noexcept {
@@ -399,6 +402,33 @@ void pager::bring_back(entry& e) {
   look_again();
   go_on();
   here.message_done({});
+  end_fiber();
+}
+
+void pager::end_fiber() noexcept {
+  tern::detail::waiter_list over;
+  {
+    const std::lock_guard hold(guard_);
+    if (--fibers_ == 0)
+      while (tern::detail::waiter* const w = settling_.pop()) over.push(*w);
+  }
+  while (tern::detail::waiter* const w = over.pop()) w->wake();
+}
+
+void pager::settle() {
+  guard_.lock();
+  stopped_ = true;
+  if (fibers_ == 0) return guard_.unlock();
+  tern::detail::waiter self({tern::detail::wait_kind::other, this});
+  settling_.push(self);
+  self.wait(guard_);
+}
+
+void pager::resume() noexcept {
+  const std::lock_guard hold(guard_);
+  wanted_.clear();
+  waiting_ = 0;
+  stopped_ = false;
 }
 
 } // namespace detail

@@ -45,6 +45,9 @@ public:
   void want(entry& e);
   /// Something has happened; `room`: that may make room. Not under a lock.
   void look_again(bool room = true);
+  /// In a fiber: nothing is read or written from now on, once it returns, until `resume`.
+  void settle();
+  void resume() noexcept;
   /// A request to swap the object out, which is at `leaving`; answers it. In a fiber.
   void serve(entry& e, const invocation& request);
 
@@ -53,6 +56,7 @@ private:
   /// writing throw; then, as always, it is no longer at `leaving`.
   void swap_out(entry& e);
   void go_on();
+  void end_fiber() noexcept;
   bool needs_room() const noexcept;
   void make_room();
   entry* find_idle();
@@ -82,7 +86,10 @@ private:
   std::uint64_t leaving_ = 0;           // bytes that are being written
   int writing_ = 0, reading_ = 0;
   bool reported_full_ = false; // that the disk is full
-  mutex looking_;              // for one, of those that write
+  bool stopped_ = false;       // nothing new is begun
+  int fibers_ = 0;             // that read or write
+  tern::detail::waiter_list settling_;
+  mutex looking_; // for one, of those that write
   std::size_t shard_ = 0, slot_ = 0;
 };
 

@@ -226,6 +226,10 @@ void router::return_credit(object_id id, std::uint64_t credit) noexcept {
 // Arriving ------------------------------------------------------------------------------------------------------------
 
 void router::arrive_late(std::unique_ptr<invocation> one, bool runs_here) {
+  if (objects_.abandoned()) [[unlikely]] { // nothing waits any more
+    if (!runs_here) node_.message_done(one->header);
+    return;
+  }
   one->on = node_.hold_account();
   if (runs_here) node_.parked(one->header);
   deferred_actions then;

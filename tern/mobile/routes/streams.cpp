@@ -18,6 +18,8 @@ constexpr unsigned most_hops = 8;
 } // namespace
 
 void router::take_in(entry& e, std::unique_ptr<invocation> one, deferred_actions& then) {
+  if (objects_.abandoned()) [[unlikely]] // nothing waits any more
+    return then.done.push(std::move(one));
   const bool own = one->to.stream == address::no_stream && one->to.origin() == rank_;
   if (one->to.stream == address::moved && e.at != entry::place::left) {
     if (e.at == entry::place::elsewhere) { // the object could not be unpacked here

@@ -118,10 +118,12 @@ void survivors::learn(generation_state::death d) {
   wake();
 }
 
+// It would be waited for in vain.
 void survivors::leaves(int) {
   guard_.lock();
   over_ = true;
   guard_.unlock();
+  if (here_.generation().guarded() && !here_.generation().abandoned()) abandon();
   wake();
 }
 
@@ -205,6 +207,7 @@ void survivors::take_decision(int source, const standing& all) {
 
 std::optional<recovery> survivors::recover(std::int64_t copy) {
   const auto now = [&] { return recovery{here_.generation().number(), here_.generation().living(), copy, false}; };
+  const std::lock_guard one_at_a_time(recovering_);
   if (!here_.generation().abandoned()) return now();
   const bool finished = copy == finished_copy;
   for (;;) {

@@ -23,6 +23,7 @@
 
 #include <tern/net/failure/generation.hpp>
 #include <tern/net/termination/generation_state.hpp>
+#include <tern/task/sync.hpp>
 #include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
@@ -69,6 +70,7 @@ private:
   void wake();
 
   node& here_;
+  mutex recovering_;              // by the fiber that recovers
   tern::detail::spin_lock guard_; // of what follows
   tern::detail::waiter_list waiting_;
   std::optional<standing> ready_; // what this rank has reported; its own handlers have ended
