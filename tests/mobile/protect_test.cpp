@@ -41,7 +41,7 @@ public:
   cell(const tern::mobile_array<cell>& of, const tern::indices<1>& at)
       : of_(of), here_(at[0]), value_(at[0] * at[0] + 1), bytes_(64) {}
   void step() {
-    tern::this_fiber::sleep_for(20us);
+    tern::this_fiber::sleep_for(2ms);
     const std::int64_t n = of_.size()[0];
     tern::send<&cell::take>(of_((here_ + 1) % n), value_);
     tern::send<&cell::take>(of_((here_ + n - 1) % n), 3 * value_);
