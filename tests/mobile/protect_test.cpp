@@ -41,7 +41,7 @@ public:
   cell(const tern::mobile_array<cell>& of, const tern::indices<1>& at)
       : of_(of), here_(at[0]), value_(at[0] * at[0] + 1), bytes_(64) {}
   void step() {
-    tern::this_fiber::sleep_for(20us);
+    tern::this_fiber::sleep_for(2ms);
     const std::int64_t n = of_.size()[0];
     tern::send<&cell::take>(of_((here_ + 1) % n), value_);
     tern::send<&cell::take>(of_((here_ + n - 1) % n), 3 * value_);
@@ -76,7 +76,7 @@ struct seen {
 seen run(const tern::sim::world& world, int steps, std::chrono::nanoseconds interval, std::int64_t elements,
          const std::string& folder = {}) {
   seen all;
-  const stacks_are_lost until_the_end{};
+  [[maybe_unused]] const stacks_are_lost until_the_end{};
   const auto ended = tern::sim::run(world, [&] {
     tern::mobile_array<cell> line;
     int step = 0;
@@ -227,7 +227,7 @@ TEST(protect, throws_what_a_step_throws) {
 
 // Ranks are threads, of which the test kills one.
 TEST(protect, goes_on_when_a_rank_of_the_process_dies) {
-  const stacks_are_lost until_the_end{};
+  [[maybe_unused]] const stacks_are_lost until_the_end{};
   for (const std::string workers : {"1", "2"}) {
     std::vector<std::string> words{"test", "--tern-transport=inproc", "--tern-ranks=4", "--tern-workers=" + workers};
     std::vector<char*> argv;

@@ -35,7 +35,7 @@ void check_objects(detail::rank_objects& objects, const std::string& moment) {
                              ", by tern::hold or by an invocation that has not ended",
                          "let it go before " + moment);
       if ((e->at != entry::place::here && e->at != entry::place::stored) || e->pending() > 0)
-        throw still_open(name + " has work that waits", "call " + moment + " from the main functions of all ranks");
+        throw still_open(name + " has work that waits", "wait for it before " + moment);
       if (!e->type->pack) throw error(errc::unsupported, name + " cannot be saved", how_to_serialize);
     }
   }

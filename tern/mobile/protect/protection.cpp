@@ -55,8 +55,11 @@ void recover_after_work(net::node& here) {
   if (state.recovering.exchange(true)) return;
   here.fibers().spawn(
       [&here, &state] {
-        // Until nothing is to be agreed on, or the job is over.
-        while (net::detail::abandoned(here) && here.survivors().recover(net::detail::finished_copy)) {
+        try { // until nothing is to be agreed on, or the job is over
+          while (net::detail::abandoned(here) && here.survivors().recover(net::detail::finished_copy)) {
+          }
+        } catch (const error& e) { // this rank itself is taken for dead
+          if (e.code() != errc::rank_lost) throw;
         }
         state.recovering = false;
       },

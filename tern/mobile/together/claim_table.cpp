@@ -21,6 +21,7 @@ constexpr std::size_t listed_claims = 8; // of what may be thousands
 claim_table::claim_table() : node_(net::node::here()) { node_.report_on(*this); }
 claim_table::~claim_table() { node_.forget_part(*this); }
 claim_table& claim_table::of(net::node& here) { return the_claims.of(here); }
+claim_table* claim_table::if_made(net::node& here) noexcept { return the_claims.if_made(here); }
 
 void claim_table::add(together_call& one) noexcept {
   const std::lock_guard hold(lock_);

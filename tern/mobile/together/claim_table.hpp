@@ -20,6 +20,8 @@ public:
   claim_table(const claim_table&) = delete;
   claim_table& operator=(const claim_table&) = delete;
   static claim_table& of(net::node& here);
+  /// Null if there is none, or no longer.
+  static claim_table* if_made(net::node& here) noexcept;
 
   void add(together_call& one) noexcept;
   void remove(together_call& one) noexcept;

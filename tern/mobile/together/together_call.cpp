@@ -50,7 +50,8 @@ together_call::together_call(net::node& here, std::size_t objects) : node_(here)
 together_call::~together_call() = default;
 
 void together_call::end() noexcept {
-  if (entered_) claim_table::of(node_).remove(*this);
+  // A fiber of a rank that has died may end after the table.
+  if (claim_table* const all = entered_ ? claim_table::if_made(node_) : nullptr) all->remove(*this);
   open_.reset();
   drop();
 }
