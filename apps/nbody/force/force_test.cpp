@@ -177,7 +177,8 @@ TEST(tree, moments_are_those_of_the_bodies) {
   }
 }
 
-// Else one piece that crosses the border of large cells takes longer than all that a rank of many has.
+// Else one piece that crosses the border of large cells takes longer than all that a rank of
+// many has.
 TEST(tree, groups_that_open_everything_are_divided) {
   const tree_settings how;
   const cut_bodies c = cut(make({"plummer", 100'000, 1}).all, 1600, how);
