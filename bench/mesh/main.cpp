@@ -7,6 +7,8 @@
 #include "bench/harness/harness.hpp"
 #include "bench/harness/scratch.hpp"
 
+#include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -55,6 +57,20 @@ public:
     return found;
   }
 
+  /// Seconds of a whole program.
+  double whole(const strings& arguments = {}) const { return tern::bench::run_command(job(2, arguments)).seconds; }
+  /// The same of one that is saved three times while it meshes.
+  double saved_thrice() {
+    if (subdomains_ == 0) subdomains_ = ours(2).at("subdomains").get<std::uint64_t>();
+    const std::uint64_t every = (subdomains_ + 2) / 3; // the last time is when all is meshed
+    const std::string saved = folder() / "saved";
+    const double taken = whole({"--checkpoint", saved, "--every", std::to_string(every)});
+    const auto newest = std::filesystem::path(saved) / "checkpoint-000003";
+    if (!std::filesystem::exists(newest)) throw std::runtime_error("the mesher was not saved three times");
+    std::filesystem::remove_all(saved);
+    return taken;
+  }
+
   /// The rival's runs, each used once by every metric that wants one: its seconds and its memory
   /// come from the same run.
   const nlohmann::json& rival(const std::string& metric) {
@@ -85,6 +101,7 @@ private:
   static inline const strings coarse{"--hmin", "4", "--hmax", "40"};
   strings resolution_;
   std::vector<nlohmann::json> rivals_;
+  std::uint64_t subdomains_ = 0; ///< 0: not known
   std::map<std::string, std::size_t> used_;
   std::optional<bool> mpi_works_;
 };
@@ -131,6 +148,12 @@ std::vector<tern::bench::metric> metrics(const scale& of) {
        .rival_name = "1 rank",
        .ours = [=] { return meshing(all->ours(2)); },
        .rival = [=] { return meshing(all->ours(1)); }},
+      {.name = "checkpoint.pause",
+       .unit = "s",
+       .target = 1.10,
+       .rival_name = "no checkpoint",
+       .ours = [=] { return all->saved_thrice(); },
+       .rival = [=] { return all->whole(); }},
       {.name = "mesh.imbalance.count",
        .unit = "max/mean",
        .rival_name = "perfect",

@@ -49,6 +49,10 @@ private:
   std::atomic<std::uint64_t> credit_;
 };
 
+/// Of a reference that has been unpacked. \throws error(invalid_data) for an object that no job of
+/// so many ranks can have.
+std::shared_ptr<shared_credit> received_credit(object_id id, std::uint64_t credit);
+
 } // namespace mobile::detail
 
 /// A mobile_ptr that keeps its object alive, or names nothing. Copy, compare, send, but not to
@@ -81,7 +85,7 @@ public:
     mobile_ptr<T> to;
     std::uint64_t credit = 0;
     ar(to, credit);
-    shared_ = to ? std::make_shared<mobile::detail::shared_credit>(to.id(), credit) : nullptr;
+    shared_ = to ? mobile::detail::received_credit(to.id(), credit) : nullptr;
   }
 
 private:

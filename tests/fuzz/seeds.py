@@ -155,6 +155,31 @@ def node() -> dict[str, bytes]:
     }
 
 
+def checkpoint() -> dict[str, bytes]:
+    HEAD, TABLES, OBJECTS, ANY, RAW = 0, 1, 5, 6, 7
+    OVERWRITE, INSERT, ERASE, NUMBER = range(4)
+
+    def change(where: int, how: int, at: int, rest: bytes, file: int = 0) -> bytes:
+        return u8(file | where << 1 | how << 4) + u16(at) + rest
+
+    def some(content: bytes) -> bytes:
+        return u8(len(content)) + content
+
+    seeds = {f"ranks-{ranks}": u8(ranks - 1) for ranks in (1, 2, 3)}
+    seeds["version"] = u8(1) + change(HEAD, OVERWRITE, 8, some(u32(9)))
+    homes = some(u32(1 << 24))
+    seeds["homes"] = u8(1) + change(HEAD, OVERWRITE, 20, homes, 0) + change(HEAD, OVERWRITE, 20, homes, 1)
+    seeds["cut"] = u8(1) + change(RAW, ERASE, 3000, u16(60000))
+    seeds["longer"] = u8(1) + change(RAW, INSERT, 65535, some(b"more"))
+    seeds["flipped"] = u8(1) + change(RAW, OVERWRITE, 100, some(b"x"))
+    seeds["object"] = u8(0) + change(OBJECTS, OVERWRITE, 3, some(b"\xff" * 9), 1)
+    seeds["program"] = u8(0) + change(ANY, OVERWRITE, 60, some(b"other"))
+    for n in range(0, 12):  # numbers, all over the tables
+        seeds[f"numbers-{n:02}"] = u8(n % 3) + b"".join(
+            change(TABLES, NUMBER, 37 * n + 8 * k, u8((n + k) % 12 + 128 * (k % 2)), k % 2) for k in range(2))
+    return seeds
+
+
 def words() -> dict[str, bytes]:
     worlds = [
         "", "ranks=4", "ranks=256,workers=4,seed=7,topology=fat-tree:16:8:4,taper=0.5,faults=delay:reorder:crash=3@2ms",
@@ -183,7 +208,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent / "corpus")
     out = parser.parse_args().out
-    for target, seeds in (("archive", archive()), ("message", message()), ("node", node()), ("text", words())):
+    for target, seeds in (("archive", archive()), ("checkpoint", checkpoint()), ("message", message()), ("node", node()),
+                          ("text", words())):
         folder = out / f"fuzz_{target}"
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():

@@ -66,6 +66,9 @@ RIGHT = [
     ("claims", "-DCLAIMERS=2"),
     ("claims", "-DPAIRS -DMOVES=0 -DPAUSES=0"),
     ("across", ""),
+    ("recovery", ""),
+    ("recovery", "", "cycles"),
+    ("recovery", "-DRANKS=4 -DMESSAGES=1 -DCOPIES=1"),
 ]
 # What must be found out: each of these breaks the model.
 BROKEN = [
@@ -96,6 +99,8 @@ BROKEN = [
     ("copies_home", "", "NO_ORDER ENDS_EARLY NOT_AGAIN AGAIN_AT_ONCE TWO_AT_ONCE SKIPPED_DONE FREE_READER"),
     ("claims", "-DCLAIMERS=2", "UNORDERED ALL_AT_ONCE LOST MOVES_EARLY REGAINS_ANYHOW MOVED_BY_OTHERS WAITS_WITH_ALL"),
     ("across", "", "NO_EVENT NO_COPY_ORDER COPY_ANYWAY NOT_AGAIN ENDS_EARLY S_AT_ONCE Q_ANYWAY NO_HOLD"),
+    ("recovery", "", "COUNTS_OLD DROPS_NEW KEEPS_OLD NO_UNWIND PASSES_LATE DISCARDS_EARLY FREES_EARLY OWN_NUMBER "
+                     "NOT_ADOPTED ANY_SETS REFUSES_MORE NEW_RING LEAVES NO_LAST"),
 ]
 
 

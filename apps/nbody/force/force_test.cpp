@@ -68,14 +68,13 @@ found tree_forces(const bodies& all, std::uint32_t pieces, const tree_settings& 
   found f;
   for (std::uint32_t p = 0; p < pieces; ++p) {
     if (c.parts[p].empty()) continue;
-    const auto opened = c.all.opened_by(c.trees[p]->cells.front().around);
+    const auto opens = c.all.open_for(c.parts[p], c.trees[p]->cells.front().around, groups_of(*c.trees[p], how));
     opened_trees whole;
-    for (const auto o : opened) whole.add(o, c.trees[o]);
+    for (const auto o : opens.trees) whole.add(o, c.trees[o]);
     accelerations pull;
     pull.resize(c.parts[p].size());
     group_force space(by, loops);
-    for (const body_group& g : groups_of(*c.trees[p], how))
-      f.interactions += space.attract(c.all, whole, *c.trees[p], g, pull);
+    for (const body_group& g : opens.groups) f.interactions += space.attract(c.all, whole, *c.trees[p], g, pull);
     f.all.append(c.parts[p]);
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     append(f.pull.x, pull.x);
@@ -176,6 +175,34 @@ TEST(tree, moments_are_those_of_the_bodies) {
     EXPECT_NEAR(t.moment[0], xx, 1e-10);
     EXPECT_NEAR(t.moment[4], yz, 1e-10);
   }
+}
+
+// Else one piece that crosses the border of large cells takes longer than all that a rank of
+// many has.
+TEST(tree, groups_that_open_everything_are_divided) {
+  const tree_settings how;
+  const cut_bodies c = cut(make({"plummer", 100'000, 1}).all, 1600, how);
+  std::size_t undivided = 0, most = 0, divided = 0;
+  for (std::uint32_t p = 0; p < 1600; ++p) {
+    const auto groups = groups_of(*c.trees[p], how);
+    const box around = c.trees[p]->cells.front().around;
+    undivided = std::max(undivided, c.all.opened_by(around).size());
+    const auto opens = c.all.open_for(c.parts[p], around, groups);
+    divided += opens.groups.size() > groups.size() ? 1 : 0;
+    std::uint32_t next = 0;
+    for (const body_group& g : opens.groups) {
+      EXPECT_EQ(g.first, next);
+      next += g.count;
+      const auto mine = c.all.opened_by(g.around);
+      if (g.count > 1) most = std::max(most, mine.size());
+      EXPECT_TRUE(std::includes(opens.trees.begin(), opens.trees.end(), mine.begin(), mine.end()));
+    }
+    EXPECT_EQ(next, c.parts[p].size());
+  }
+  EXPECT_GT(undivided, 1200u);
+  EXPECT_LT(most, 500u);
+  EXPECT_GT(divided, 0u);
+  EXPECT_LT(divided, 160u);
 }
 
 TEST(tree, no_angle_means_direct_summation) {

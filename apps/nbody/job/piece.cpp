@@ -96,13 +96,15 @@ void piece::attract(double dt) {
   interactions_ = 0;
   if (all_.empty()) return;
   const forest& all = mine.trees.all();
-  const auto whole = mine.trees.get(all.opened_by(around_)); // its own is among them
+  const forest::opening opens = all.open_for(all_, around_, groups_);
+  const auto whole = mine.trees.get(opens.trees); // its own is among them
   const octree& own = *whole.find(number_);
-  std::vector<std::uint64_t> done(groups_.size());
-  tern::parallel_for(std::size_t{0}, groups_.size(), [&](tern::range<std::size_t> some) {
+  const std::vector<body_group>& groups = opens.groups;
+  std::vector<std::uint64_t> done(groups.size());
+  tern::parallel_for(std::size_t{0}, groups.size(), [&](tern::range<std::size_t> some) {
     const tern::stopwatch clock;
     auto space = mine.borrow_space();
-    for (const std::size_t g : some) done[g] = space->attract(all, whole, own, groups_[g], pull_);
+    for (const std::size_t g : some) done[g] = space->attract(all, whole, own, groups[g], pull_);
     mine.give_back(std::move(space));
     mine.add_busy(clock.seconds());
   });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/nbody/tree/forest.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -73,6 +74,39 @@ std::vector<std::uint32_t> forest::opened_by(const box& targets) const {
     if (opens) opened.push_back(root.first);
   });
   return opened;
+}
+
+bool forest::opens_too_many(const bodies& own, std::uint32_t body, std::size_t trees) const {
+  constexpr std::size_t times = 4, few = 32;
+  if (trees <= few) return false;
+  box one;
+  one.add(own.x[body], own.y[body], own.z[body]);
+  return trees > times * opened_by(one).size() + few;
+}
+
+void forest::divide(const bodies& own, const body_group& group, opening& to) const {
+  const auto opened = opened_by(group.around);
+  if (group.count == 1 || !opens_too_many(own, group.first, opened.size())) {
+    to.groups.push_back(group);
+    to.trees.insert(to.trees.end(), opened.begin(), opened.end());
+    return;
+  }
+  const std::uint32_t end = group.first + group.count;
+  for (std::uint32_t first = group.first, count = group.count / 2; first < end; first += count, count = end - first) {
+    body_group half{first, count, {}};
+    for (std::uint32_t i = first; i < first + count; ++i) half.around.add(own.x[i], own.y[i], own.z[i]);
+    divide(own, half, to);
+  }
+}
+
+forest::opening forest::open_for(const bodies& own, const box& around, const std::vector<body_group>& groups) const {
+  opening all{groups, opened_by(around)};
+  if (groups.empty() || !opens_too_many(own, 0, all.trees.size())) return all;
+  all = {};
+  for (const body_group& g : groups) divide(own, g, all);
+  std::sort(all.trees.begin(), all.trees.end());
+  all.trees.erase(std::unique(all.trees.begin(), all.trees.end()), all.trees.end());
+  return all;
 }
 
 void forest::missing(const cell& c) {

@@ -38,6 +38,15 @@ public:
   std::size_t pieces() const noexcept { return crowns_.size(); }
   /// The pieces whose whole trees bodies in the box may open, ascending.
   std::vector<std::uint32_t> opened_by(const box& targets) const;
+  struct opening {
+    std::vector<body_group> groups;
+    std::vector<std::uint32_t> trees; ///< that these open, ascending
+  };
+  /// What a piece's groups open. A group is divided whose box makes it open several times as many
+  /// trees as one of its bodies: an interval of keys that crosses the border of large cells has its
+  /// bodies in corners far from each other, and one box around them is near to everything between.
+  /// \param own the piece's bodies, in the order of keys. \param around all of them.
+  opening open_for(const bodies& own, const box& around, const std::vector<body_group>& groups) const;
 
   /// Calls `take_cell(cell)` for each cell that bodies in the box take as a whole, and
   /// `take_bodies(tree, first, count)` for those of opened leaves, in the order of pieces and keys.
@@ -71,6 +80,8 @@ private:
     }
   }
   [[noreturn]] static void missing(const cell& c);
+  bool opens_too_many(const bodies& own, std::uint32_t body, std::size_t trees) const;
+  void divide(const bodies& own, const body_group& group, opening& to) const;
   void add_top(std::size_t begin, std::size_t end, double theta);
 
   std::vector<octree> crowns_;

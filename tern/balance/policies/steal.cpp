@@ -6,13 +6,15 @@
 /// ones and rests: a rank that has something later remembers it.
 ///
 /// Parameters: `early`: with fewer objects for each worker a rank begins to steal; `victims`: after
-/// so many in vain it rests, at first for `rest`; `lifelines`: how many ranks remember it, at most;
+/// so many in vain it rests, at first for `rest`, or for a 64th of the last phase if that is less;
+/// `lifelines`: how many ranks remember it, at most;
 /// `share` of its waiting load that a victim gives, at most; `slack`: the part of a victim's load
 /// that is no reason to give to a thief that is not idle; `moves` and `hold`: an object that has
 /// moved so often stays where it is so long.
 #include <tern/balance/policy.hpp>
 
 #include <algorithm>
+#include <utility>
 
 #include <tern/balance/policies/shared/load_trigger.hpp>
 #include <tern/balance/policies/shared/transfer_planner.hpp>
@@ -57,8 +59,13 @@ public:
   void dist_balance(trigger why) override {
     if (here.size() == 1) return;
     switch (why) {
-    case trigger::phase:
+    case trigger::phase: {
       waiting_.clear();
+      // In a step of parts, in the first of which there is nothing to have, a rest must not outlast
+      // the others.
+      const double now = here.now();
+      backoff_.limit((now - std::exchange(phase_began_, now)) / rests_a_phase);
+    }
       [[fallthrough]];
     case trigger::start:
       planner_.forget();
@@ -145,6 +152,7 @@ private:
     if (!stealing_ && planner_.short_of(early_)) steal_from(from);
   }
 
+  static constexpr double rests_a_phase = 64;
   const double early_, share_, slack_;
   const int victims_, lifelines_;
   detail::load_trigger trigger_{early_};
@@ -154,6 +162,7 @@ private:
 
   std::uint32_t number_ = 0; ///< of the last steal_request
   bool stealing_ = false;
+  double phase_began_ = 0;
   int tries_ = 0;
 };
 

@@ -122,6 +122,9 @@ struct saved_array {
     ar(id, dimensions, size, sparse, mapping, own, name, type, firsts, present);
   }
 };
+/// \param homes of the checkpoint. \param bytes that all of it has: an array needs no more memory
+/// than they can tell. \throws error(invalid_data) for one that cannot be.
+void check_array(const saved_array& a, int homes, std::uint64_t bytes);
 
 /// The arrays of one rank. Thread-safe.
 class array_table final : net::reported_part {

@@ -59,6 +59,8 @@ public:
       }
       check(f, t);
     }
+    check_homes();
+    check_arrays();
   }
   int ranks() const noexcept { return static_cast<int>(files_.size()); }
   int homes() const noexcept { return static_cast<int>(files_[0].head().homes); }
@@ -106,12 +108,47 @@ private:
       if (!o.id || o.id.home() >= static_cast<int>(f.head().homes) || o.type >= t.classes.size() ||
           o.offset > f.bytes() || o.bytes > f.bytes() - o.offset)
         f.damaged(f.bytes(), "an object that cannot be");
+    for (const saved_name& n : t.names)
+      if (!n.object || n.object.home() >= static_cast<int>(f.head().homes)) f.damaged(f.bytes(), "a name of no object");
     for (const saved_event& e : t.events)
       if (!e.object || !entered_event_kind::find(e.arms) || e.state.size < 1 || e.state.size > most_signals ||
           !e.state.signals.empty())
         f.damaged(f.bytes(), "an event that cannot be");
   }
 
+  // Each home is in one file, with the first number that it had not given.
+  void check_homes() {
+    std::uint64_t there = 0;
+    for (const saved_tables& t : tables_) there += t.numbers.size();
+    if (there != files_[0].head().homes) files_[0].damaged(files_[0].bytes(), "a table that lacks homes");
+    std::vector<std::uint64_t> next(static_cast<std::size_t>(there));
+    for (std::size_t r = 0; r < tables_.size(); ++r)
+      for (const auto& [home, first] : tables_[r].numbers) {
+        if (home < 0 || home >= homes() || first < 1 || first > most_numbers ||
+            next[static_cast<std::size_t>(home)] > 0)
+          files_[r].damaged(files_[r].bytes(), "a home that cannot be");
+        next[static_cast<std::size_t>(home)] = first;
+      }
+    for (std::size_t r = 0; r < tables_.size(); ++r)
+      for (const saved_object& o : tables_[r].objects)
+        if (o.id.number() < 1 || o.id.number() >= next[static_cast<std::size_t>(o.id.home())])
+          files_[r].damaged(files_[r].bytes(), "an object with a number that was never given");
+  }
+  // A damaged one must not ask for memory that no checkpoint of that length needs.
+  void check_arrays() const {
+    std::uint64_t bytes = 0;
+    for (const checkpoint_reader& f : files_) bytes += f.bytes();
+    for (std::size_t r = 0; r < tables_.size(); ++r)
+      for (const saved_array& a : tables_[r].arrays) {
+        try {
+          check_array(a, homes(), bytes);
+        } catch (const error& e) {
+          files_[r].damaged(files_[r].bytes(), e.message());
+        }
+      }
+  }
+
+  static constexpr std::uint64_t most_numbers = std::uint64_t{1} << 40; // an object_id has no room for more
   std::vector<checkpoint_reader> files_;
   std::vector<saved_tables> tables_;
 };

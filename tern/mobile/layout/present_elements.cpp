@@ -39,7 +39,10 @@ present_elements::present_elements(const array_layout& of, int home, const saved
     within(was.gone, range_.count);
     if (was.gone.empty()) return;
     gone_.resize(static_cast<std::size_t>(range_.count));
-    for (const std::int64_t n : was.gone) gone_[static_cast<std::size_t>(n)] = true;
+    for (const std::int64_t n : was.gone) {
+      if (gone_[static_cast<std::size_t>(n)]) throw error(errc::invalid_data, "an element of an array is gone twice");
+      gone_[static_cast<std::size_t>(n)] = true;
+    }
     gone_count_ = static_cast<std::int64_t>(was.gone.size());
   } else {
     within(was.listed, of.total());

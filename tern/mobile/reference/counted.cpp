@@ -41,6 +41,14 @@ std::uint64_t shared_credit::split() {
   return have / 2;
 }
 
+std::shared_ptr<shared_credit> received_credit(object_id id, std::uint64_t credit) {
+  // Else the last copy would end the job, when it gives its credit back.
+  if (const directory* const here = directory::current(); here && id.home() >= here->homes().count())
+    throw error(errc::invalid_data, "a mobile_ref names object " + to_string(id) + ", but the job has " +
+                                        std::to_string(here->homes().count()) + " homes of objects");
+  return std::make_shared<shared_credit>(id, credit);
+}
+
 shared_credit::~shared_credit() {
   const std::uint64_t all = credit_.load(std::memory_order_relaxed);
   if (all == 0) return;

@@ -59,11 +59,14 @@ public:
   /// An attempt has been of use, or things are new.
   void start() {
     until_ = 0;
-    next_ = first_;
+    next_ = std::min(first_, most_);
   }
+  /// What the first pause takes at most, from the next `start` on: where all is new that often, a
+  /// longer one would be for nothing.
+  void limit(double most) { most_ = most; }
 
 private:
-  double first_, next_, until_ = 0;
+  double first_, next_, until_ = 0, most_ = first_;
 };
 
 /// Ranks that wait to be told of work: each once, in order, so that runs repeat themselves.
