@@ -310,6 +310,82 @@ TERN_RANK_TEST(access_comes_behind_what_was_sent) {
   }
 }
 
+/// Writes into others' diaries from where it is, in one fiber for each request.
+struct writer {
+  std::vector<tern::mobile_ptr<diary>> to;
+  void set(std::vector<tern::mobile_ptr<diary>> all) { to = std::move(all); }
+  /// As its own sender of all diaries, so often in each.
+  void write_all(int sender, int many) {
+    for (int i = 0; i < many; ++i)
+      for (std::size_t k = 0; k < to.size(); ++k) {
+        const auto number = static_cast<std::size_t>(sender) + static_cast<std::size_t>(i) + k;
+        if (number % 13 == 5)
+          send<&diary::note>({.priority = tern::priority::high}, to[k], sender, i);
+        else if (number % 17 == 3)
+          send<&diary::note_text>(to[k], sender, i, std::string(300, 'x'));
+        else if (number % 29 == 7)
+          call<&diary::note>(to[k], sender, i).get();
+        else
+          send<&diary::note>(to[k], sender, i);
+        if (number % 41 == 2) tern::this_fiber::yield();
+        if (number % 53 == 4) {
+          const auto it = tern::hold_shared(to[k]);
+          TERN_EXPECT(!it || it->next.at(static_cast<std::size_t>(sender)) > i);
+        }
+      }
+  }
+};
+
+// Between objects that are on different workers, which hand such messages to each other.
+TERN_RANK_TEST(what_objects_of_all_workers_send_stays_in_order) {
+  const int rounds = tern::sim::active() ? 1 : 20, many = tern::sim::active() ? 3 : 40;
+  std::vector<tern::mobile_ptr<diary>> diaries;
+  std::vector<tern::mobile_ptr<writer>> writers;
+  for (int i = 0; i < 32; ++i) diaries.push_back(create<diary>());
+  for (int i = 0; i < 32; ++i) writers.push_back(create<writer>());
+  for (const auto& w : writers) call<&writer::set>(w, diaries).get();
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<tern::future<void>> done;
+    for (int s = 0; s < senders; ++s) // far from each other, so they belong to different workers
+      done.push_back(call<&writer::write_all>(writers[static_cast<std::size_t>(8 * s + round % 8)], s, many));
+    for (auto& one : done) one.get();
+    for (const auto& d : diaries) {
+      tern::wait_until([&] { return call<&diary::counts>(d).get() == std::vector<int>(senders, many); });
+      TERN_EXPECT_EQ(call<&diary::errors>(d).get(), 0);
+      auto mine = tern::hold(d);
+      mine->next.assign(senders, 0);
+    }
+  }
+  for (const auto& one : diaries) tern::destroy(one).get();
+  for (const auto& one : writers) tern::destroy(one).get();
+}
+
+/// Ends others behind what it has sent to them.
+struct executioner {
+  void finish(std::vector<tern::mobile_ptr<mortal>> all, int steps) {
+    for (const auto& one : all)
+      for (int i = 0; i < steps; ++i) send<&mortal::step>(one);
+    for (const auto& one : all) tern::destroy(one).get();
+  }
+};
+
+TERN_RANK_TEST(an_end_comes_behind_what_another_worker_has_sent) {
+  std::atomic<int> ran{0};
+  const int rounds = tern::sim::active() ? 2 : 50, count = 16, steps = 10;
+  std::vector<tern::mobile_ptr<executioner>> by;
+  for (int i = 0; i < 16; ++i) by.push_back(create<executioner>());
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<tern::mobile_ptr<mortal>> all;
+    for (int i = 0; i < count; ++i) {
+      all.push_back(create<mortal>());
+      call<&mortal::set>(all.back(), reinterpret_cast<std::uint64_t>(&ran)).get();
+    }
+    call<&executioner::finish>(by[static_cast<std::size_t>(round % 16)], all, steps).get();
+    TERN_EXPECT_EQ(ran.load(), (round + 1) * count * steps);
+  }
+  for (const auto& one : by) tern::destroy(one).get();
+}
+
 TERN_RANK_TEST(a_flood_is_delivered) {
   const int n = tern::sim::active() ? 500 : 40000;
   const auto d = create<diary>();

@@ -140,6 +140,102 @@ TEST(activations, threads_that_are_no_workers_make_them_ready) {
   });
 }
 
+/// Notes the order in which they are taken.
+struct parcel final : handed {
+  parcel()
+      : handed([](handed& x) noexcept {
+          parcel& p = static_cast<parcel&>(x);
+          p.disordered->store(p.disordered->load() || p.next->load() != p.number);
+          p.next->store(p.number + 1);
+        }) {}
+  std::atomic<int>* next = nullptr;
+  std::atomic<bool>* disordered = nullptr;
+  int number = 0;
+};
+
+/// Parcels of one sender.
+struct parcels {
+  explicit parcels(std::size_t n) : all(n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      all[i].number = static_cast<int>(i);
+      all[i].next = &next;
+      all[i].disordered = &disordered;
+    }
+  }
+  std::atomic<int> next{0};
+  std::atomic<bool> disordered{false};
+  std::vector<parcel> all;
+};
+
+/// Hands it to the other one of two workers, as soon as that is possible.
+std::uint32_t hand_over(scheduler_core& core, parcel& x) {
+  for (;;) {
+    worker& self = *this_worker();
+    std::uint32_t upto = 0;
+    if (core.activations.hand(self, x, 1 - self.index, upto)) return upto;
+    // It sleeps, or has much to do: something that it must come to.
+    tern::fiber([] {}).join();
+    std::this_thread::yield();
+    this_fiber::yield();
+  }
+}
+
+TEST(activations, what_is_handed_to_a_worker_is_taken_in_order) {
+  run(2, [](scheduler_core& core) {
+    parcels sent(300); // several rounds of the ring
+    for (parcel& x : sent.all) hand_over(core, x);
+    while (sent.next < 300) std::this_thread::yield(); // it takes them by itself
+    EXPECT_FALSE(sent.disordered);
+  });
+}
+
+TEST(activations, what_is_settled_has_been_taken) {
+  run(2, [](scheduler_core& core) {
+    parcels sent(3000);
+    for (parcel& x : sent.all) {
+      hand_over(core, x);
+      if (x.number % 7 == 0) this_fiber::yield(); // perhaps it goes on elsewhere
+      if (x.number % 3 != 0) continue;
+      activations::settle();
+      EXPECT_EQ(sent.next, x.number + 1);
+      EXPECT_EQ(this_worker()->running->handed_by, 0);
+    }
+    activations::settle();
+    EXPECT_FALSE(sent.disordered);
+    EXPECT_EQ(sent.next, 3000);
+  });
+}
+
+TEST(activations, a_worker_with_nothing_to_do_stands_in_for_one_in_a_long_body) {
+  for (int round = 0; round < 20; ++round)
+    run(2, [&](scheduler_core& core) {
+      std::atomic<int> kept{-1};
+      std::atomic<bool> over{false};
+      tern::fiber busy([&] {
+        kept = scheduler::current_worker();
+        while (!over) std::this_thread::yield();
+      });
+      while (kept < 0) this_fiber::yield();
+      parcels sent(1);
+      std::uint32_t upto = 0;
+      while (!core.activations.hand(*this_worker(), sent.all[0], kept, upto)) this_fiber::yield();
+      while (sent.next == 0) this_fiber::yield();
+      over = true;
+      busy.join();
+    });
+}
+
+TEST(activations, nothing_is_handed_over_while_a_worker_sleeps) {
+  run(2, [](scheduler_core& core) {
+    while (core.parking.asleep == 0) std::this_thread::yield();
+    parcels sent(1);
+    worker& self = *this_worker();
+    std::uint32_t upto = 0;
+    EXPECT_FALSE(core.activations.hand(self, sent.all[0], 1 - self.index, upto));
+    EXPECT_EQ(sent.next, 0);
+  });
+}
+
 // The run does not end before.
 TEST(activations, what_is_ready_runs_before_the_end) {
   for (const int workers : {1, 2}) {

@@ -61,6 +61,7 @@ inline bool admission::lets_mail_in(const invocable& what, const net::wire_heade
 
 held_access admission::try_hold(object_id id, const type_record& wanted, action how) {
   objects_.check(id);
+  tern::detail::activations::settle();
   shard& s = objects_.shard_of(id);
   const std::lock_guard hold(s.lock);
   entry* const e = s.entries.find(id);

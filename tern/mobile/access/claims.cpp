@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::mobile::detail {
 
@@ -43,6 +44,7 @@ void check_claimed(const entry* e, object_id id) {
 } // namespace
 
 bool admission::try_claim(claimed_object& one) {
+  tern::detail::activations::settle();
   shard& s = objects_.shard_of(one.id);
   const std::lock_guard hold(s.lock);
   entry* const e = s.entries.find(one.id);

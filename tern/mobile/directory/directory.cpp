@@ -125,7 +125,7 @@ bool directory::lives(object_id id) const {
 
 void directory::send(object_id id, detail::outgoing_mail& message, bool invokes) {
   const std::size_t bytes = message.bytes();
-  const detail::destination to = router_.send(id, message);
+  const detail::destination to = router_.send(id, message, invokes);
   if (!invokes) return;
   if (objects_.attends() & detail::rank_objects::to_contacts) [[unlikely]]
     note_contact(id, bytes);

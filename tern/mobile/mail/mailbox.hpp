@@ -15,24 +15,34 @@
 #include <tern/task/fiber/causal_context.hpp>
 #include <tern/task/fiber_options.hpp>
 #include <tern/task/worker/activation_queue.hpp>
+#include <tern/task/worker/handed_ring.hpp>
 
 namespace tern::mobile::detail {
 
 class mailboxes;
 
-/// A message, header first, as it would arrive.
-struct mail {
+/// A message, header first, as it would arrive. What is simple touches its first lines only: they
+/// may come from another core.
+struct alignas(64) mail : tern::detail::handed {
   static constexpr std::size_t near_bytes = 160;
 
+  explicit mail(mailboxes* all = nullptr) noexcept : handed(arrives), rank(all) {}
+
   mail* next = nullptr;
+  mailboxes* const rank;         ///< null: it never goes to another worker
   tern::detail::held_context on; ///< the causal context in which it waits
-  byte_buffer large;             ///< the message, if `near` has no room for it
-  byte_buffer body;
-  std::uint32_t size = 0; ///< in `near`
-  std::uint8_t level = 1; ///< tern::priority
+  std::uint32_t size = 0;        ///< in `near`
+  std::int16_t worker = -1;      ///< that sends it
+  std::uint8_t level = 1;        ///< tern::priority
+  bool has_body = false;
   alignas(16) std::array<std::byte, near_bytes> near;
+  byte_buffer large; ///< the message, if `near` has no room for it
+  byte_buffer body;  ///< if `has_body`
 
   std::span<std::byte> message() noexcept { return size > 0 ? std::span(near).first(size) : large.bytes(); }
+
+private:
+  static void arrives(handed& x) noexcept;
 };
 
 /// First in, first out.
@@ -104,7 +114,7 @@ public:
 
 private:
   static constexpr int strength = 3; // a message from the home counts so much
-  static constexpr int most_pull = 16, most_away = 4;
+  static constexpr int most_pull = 16, most_away = 64;
   int puller_ = 0, pull_ = 0, away_ = 0;
 };
 

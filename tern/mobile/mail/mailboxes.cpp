@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include <tern/mobile/mail/known_homes.hpp>
 #include <tern/mobile/mail/mailbox.hpp>
 #include <tern/net/memory/lent_buffer.hpp>
 #include <tern/task/fiber.hpp>
@@ -53,11 +54,14 @@ struct alignas(64) mailboxes::slot {
   mail* free = nullptr;
   unsigned count = 0;
   std::atomic<std::uint64_t> put{0}, taken{0};
+  known_homes homes; // of objects of other workers
 };
 
 mailboxes::mailboxes(rank_objects& objects)
     : objects_(objects), node_(objects.node()), in_use_(node_.may_hand_over()),
-      slice_(tern::detail::ticks_in(slice_seconds)),
+      // Where there are other ranks objects move, and `hand_over` leaves the order of what comes
+      // from a ring and by way of a stream open.
+      hands_over_(in_use_ && node_.size() == 1), slice_(tern::detail::ticks_in(slice_seconds)),
       slots_(in_use_ ? static_cast<std::size_t>(node_.fibers().workers()) + 1 : 0) {}
 
 mailboxes::~mailboxes() {
@@ -70,7 +74,11 @@ outgoing_mail::outgoing_mail(mailboxes& of, std::size_t bytes)
 outgoing_mail::~outgoing_mail() {
   if (one_) of_.recycle(one_);
 }
-byte_buffer& outgoing_mail::body() noexcept { return one_->body; }
+byte_buffer& outgoing_mail::body() noexcept {
+  one_->has_body = true;
+  return one_->body;
+}
+std::size_t outgoing_mail::bytes() const noexcept { return message_.size() + (one_->has_body ? one_->body.size() : 0); }
 
 inline mailboxes::slot& mailboxes::here() noexcept {
   const tern::detail::worker* const w = tern::detail::this_worker();
@@ -84,7 +92,7 @@ mail* mailboxes::take(std::size_t bytes) {
     m = std::exchange(mine.free, mine.free->next);
     --mine.count;
   } else {
-    m = new mail;
+    m = new mail(this);
   }
   if (bytes <= mail::near_bytes) [[likely]] {
     m->size = static_cast<std::uint32_t>(bytes);
@@ -102,10 +110,12 @@ mail* mailboxes::take(std::size_t bytes) {
 
 void mailboxes::recycle(mail* m) noexcept {
   m->on.reset();
-  if (m->large.capacity() > 0) [[unlikely]]
+  if (m->size == 0) [[unlikely]]
     m->large = {};
-  if (m->body.capacity() > 0) [[unlikely]]
+  if (m->has_body) [[unlikely]] {
     m->body = {};
+    m->has_body = false;
+  }
   slot& mine = here();
   if (&mine == &slots_.back() || mine.count >= most_kept) {
     delete m;
@@ -115,21 +125,96 @@ void mailboxes::recycle(mail* m) noexcept {
   ++mine.count;
 }
 
-mailboxes::started mailboxes::put(entry& e, outgoing_mail& out) {
+mailbox& mailboxes::box_of(entry& e) {
   if (!e.box) {
     e.box = new mailbox(*this, e.id);
     e.box->home = static_cast<int>((e.id.number() - 1) / objects_together % (slots_.size() - 1));
   }
-  mailbox& box = *e.box;
+  return *e.box;
+}
+
+mailboxes::started mailboxes::put(entry& e, outgoing_mail& out) {
+  mailbox& box = box_of(e);
   mail* const m = std::exchange(out.one_, nullptr);
   net::wire_header h;
   std::memcpy(&h, m->message().data(), sizeof h);
   m->level = static_cast<std::uint8_t>(net::priority_of(h.flags));
   m->on = node_.hold_account();
-  box.home = box.choice.sent_by(node_.worker_here(), box.home);
+  m->worker = static_cast<std::int16_t>(node_.worker_here());
+  const started what = put_into(box, m);
+  if (hands_over_ && m->worker >= 0) {
+    known_homes& known = slots_[static_cast<std::size_t>(m->worker)].homes;
+    box.home == m->worker ? known.forget(e.id) : known.learn(e.id, box.home);
+  }
+  return what;
+}
+
+mailboxes::started mailboxes::put_into(mailbox& box, mail* m) noexcept {
+  box.home = box.choice.sent_by(m->worker, box.home);
   box.waiting.push(m);
   ++box.levels[m->level];
   return next_ticket(box);
+}
+
+// Between workers -----------------------------------------------------------------------------------------------------
+
+bool mailboxes::hand_over(object_id id, outgoing_mail& out, const net::wire_header& h, bool invokes) noexcept {
+  if (!hands_over_) return false;
+  auto& activations = core_of(node_).activations;
+  if (!invokes) {
+    activations.settle_all(); // the object's end, for one, is the rank's and not the fiber's
+    return false;
+  }
+  tern::detail::worker* const w = tern::detail::this_worker();
+  if (!w || w->home != &core_of(node_)) return false;
+  activations.settle_if_moved(*w);
+  slot& mine = slots_[static_cast<std::size_t>(w->index)];
+  mail* const m = out.one_;
+  if (h.reply == 0 && m->size > 0 && (h.flags & (net::flag_high | net::flag_low)) == 0 && !w->causal &&
+      objects_.attends() == 0) [[likely]] {
+    if (const int home = mine.homes.home_of(id); home >= 0) {
+      m->level = static_cast<std::uint8_t>(priority::normal);
+      m->worker = static_cast<std::int16_t>(w->index);
+      if (std::uint32_t upto = 0; activations.hand(*w, *m, home, upto)) {
+        out.one_ = nullptr;
+        mine.homes.handed(id, upto);
+        mine.put.store(mine.put.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        return true;
+      }
+    }
+  }
+  mine.homes.take_unsettled(id,
+                            [&](const known_homes::mark& before) { activations.settle(*w, before.home, before.upto); });
+  return false;
+}
+
+void mail::arrives(handed& x) noexcept {
+  mail& m = static_cast<mail&>(x);
+  m.rank->arrive(m);
+}
+
+// On the worker whose the object is, or on one that stands in for it. The mail has been counted,
+// and comes as if it were sent now.
+void mailboxes::arrive(mail& m) noexcept {
+  address to;
+  std::memcpy(&to, m.near.data() + sizeof(net::wire_header), sizeof to);
+  started what;
+  try {
+    shard& s = objects_.shard_of(to.object);
+    const std::lock_guard hold(s.lock);
+    entry* const e = s.entries.find(to.object);
+    if (e && e->at != entry::place::gone) [[likely]] {
+      what = put_into(box_of(*e), &m);
+      ++e->under_way;
+    } else { // its end has overtaken the message
+      auto* const box = new mailbox(*this, to.object);
+      box->orphaned = true;
+      what = put_into(*box, &m);
+    }
+  } catch (const std::bad_alloc&) {
+    return node_.fatal("no memory for messages of the rank to itself");
+  }
+  if (what.what) core_of(node_).activations.ready(*what.what, what.near, false);
 }
 
 // Under the shard's lock. What waits is as urgent as the most urgent of it, behind what came
@@ -165,6 +250,9 @@ void mailboxes::abandon(entry& e) noexcept {
 }
 
 void mailboxes::clear() noexcept {
+  if (hands_over_)
+    for (const auto& w : core_of(node_).workers)
+      w->inbox.take_all([](tern::detail::handed& x) { delete static_cast<mail*>(&x); });
   for (shard& s : objects_.shards())
     for (std::size_t i = 0; i < s.entries.capacity(); ++i)
       if (entry* const e = s.entries.at(i); e && e->box) {
@@ -209,7 +297,8 @@ bool mailboxes::deliver_next(mailbox& from, tern::detail::activation_fiber& piec
     else
       message.bytes = std::move(m->large);
     message.in_place = m->size > 0;
-    message.body = std::move(m->body);
+    if (m->has_body) [[unlikely]]
+      message.body = std::move(m->body);
     if (direct) pieces.begin(w, handler.label());
     if (m->on.get()) [[unlikely]] {
       const tern::detail::causal_scope in(m->on.get());

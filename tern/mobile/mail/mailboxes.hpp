@@ -34,8 +34,8 @@ public:
   outgoing_mail(const outgoing_mail&) = delete;
   outgoing_mail& operator=(const outgoing_mail&) = delete;
   std::span<std::byte> message() noexcept { return message_; } ///< its bytes, not initialised
-  byte_buffer& body() noexcept;
-  std::size_t bytes() noexcept { return message_.size() + body().size(); }
+  byte_buffer& body() noexcept;                                ///< of its own accord it has none
+  std::size_t bytes() const noexcept;
 
 private:
   friend class mailboxes;
@@ -70,6 +70,12 @@ public:
   /// (handler_runner::hand_over). \return what `start` must be called with when the lock has been
   /// given back. \throws std::bad_alloc, having done nothing.
   started put(entry& e, outgoing_mail& m);
+  /// Hands the message, which has been counted, to the worker whose the object is, if that is
+  /// another one and simple messages to it are frequent.
+  /// \param header of the message. \param invokes a function of the program; else it comes behind
+  /// what any fiber of the rank has sent before.
+  /// \return false: it has not been, and what was handed over before it has arrived.
+  bool hand_over(object_id id, outgoing_mail& m, const net::wire_header& header, bool invokes) noexcept;
   /// \param awaited by the calling fiber.
   void start(const started& what, bool awaited) noexcept;
   /// Under the shard's lock: the entry goes, and what is in its mailbox is delivered as to an
@@ -83,11 +89,15 @@ public:
 private:
   friend class outgoing_mail;
   friend struct mailbox;
+  friend struct mail;
   struct slot;
   slot& here() noexcept;
   mail* take(std::size_t bytes);
   void recycle(mail* m) noexcept;
   bool has_too_much() const noexcept;
+  mailbox& box_of(entry& e);
+  started put_into(mailbox& box, mail* m) noexcept;
+  void arrive(mail& m) noexcept;
   void deliver(tern::detail::activation& from) noexcept;
   bool deliver_next(mailbox& from, tern::detail::activation_fiber& pieces, tern::detail::worker& w) noexcept;
   void end_delivery(mailbox& of) noexcept;
@@ -96,7 +106,7 @@ private:
 
   rank_objects& objects_;
   net::node& node_;
-  const bool in_use_;
+  const bool in_use_, hands_over_;
   const std::int64_t slice_; // for one object's messages, ticks
   std::vector<slot> slots_;  // by worker, and one for all other threads
 };

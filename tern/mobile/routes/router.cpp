@@ -11,6 +11,7 @@
 
 #include <tern/mobile/object/element_name.hpp>
 #include <tern/net/message.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::mobile::detail {
 namespace {
@@ -27,6 +28,7 @@ constexpr const char* stale_pointer = "do not use pointers to destroyed objects"
 
 destination router::find_destination(object_id id) {
   objects_.check(id);
+  tern::detail::activations::settle();
   destination d;
   d.to = address(id, rank_);
   shard& s = objects_.shard_of(id);
@@ -94,7 +96,7 @@ std::byte* router::place(object_id id, near_function run, std::size_t arguments,
   return at;
 }
 
-inline destination router::deliver_or_find(object_id id, outgoing_mail& message) {
+inline destination router::deliver_or_find(object_id id, outgoing_mail& message, bool invokes) {
   objects_.check(id);
   destination d;
   d.to = address(id, rank_);
@@ -104,6 +106,11 @@ inline destination router::deliver_or_find(object_id id, outgoing_mail& message)
   std::memcpy(at + sizeof h, &d.to, sizeof d.to);
   const std::size_t bytes = message.bytes();
   node_.hand_over(bytes); // before it can be done
+  if (mail_.hand_over(id, message, h, invokes)) {
+    d.where = rank_;
+    d.as = destination::kind::mailed;
+    return d;
+  }
   mailboxes::started put;
   try {
     shard& s = objects_.shard_of(id);
@@ -130,8 +137,8 @@ inline destination router::deliver_or_find(object_id id, outgoing_mail& message)
   return d;
 }
 
-destination router::send(object_id id, outgoing_mail& message) {
-  destination d = deliver_or_find(id, message);
+destination router::send(object_id id, outgoing_mail& message, bool invokes) {
+  destination d = deliver_or_find(id, message, invokes);
   if (d.is_mailed()) [[likely]]
     return d;
   try {
@@ -200,7 +207,7 @@ void router::return_credit(object_id id, std::uint64_t credit) noexcept {
       outgoing_mail m(mail_, sizeof h + sizeof(address) + sizeof credit);
       std::memcpy(m.message().data(), &h, sizeof h);
       std::memcpy(m.message().data() + sizeof h + sizeof(address), &credit, sizeof credit);
-      send(id, m);
+      send(id, m, false);
       return;
     }
     const destination d = find_destination(id);

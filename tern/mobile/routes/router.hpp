@@ -50,9 +50,9 @@ public:
   /// \throws error(invalid_argument) for a null pointer or one that cannot exist in this job.
   destination find_destination(object_id id);
   /// Sends a message that begins with a header and space for an address. If the object is here, it
-  /// goes into its mailbox. \pre `mail().in_use()`. \throws as `find_destination`, and `post` of a
-  /// node.
-  destination send(object_id id, outgoing_mail& message);
+  /// goes into its mailbox. \param invokes a function of the program. \pre `mail().in_use()`.
+  /// \throws as `find_destination`, and `post` of a node.
+  destination send(object_id id, outgoing_mail& message, bool invokes);
   mailboxes& mail() noexcept { return mail_; }
   own_line& line() noexcept { return line_; }
   /// One more invocation of an object that is here, for `own_line::place`, if nothing speaks
@@ -104,7 +104,7 @@ private:
   bool is_own(const entry* e) const noexcept {
     return e && e->at != entry::place::gone && (e->is_here() || e->under_way > 0 || e->own_closing);
   }
-  destination deliver_or_find(object_id id, outgoing_mail& message);
+  destination deliver_or_find(object_id id, outgoing_mail& message, bool invokes);
   void choose(shard& s, entry* e, destination& d);
   entry* choose_far(shard& s, destination& d);
   void posted_to_home(const destination& d);

@@ -108,6 +108,9 @@ struct alignas(64) fiber : runnable, stack_context {
   // For dumps and deadlocks; written on this stack, read by any thread.
   std::atomic<wait_kind> waits{wait_kind::none};
   std::uint8_t leave_flags = 0; // by the worker that runs it
+  // One more than the worker on which it has handed something to another that may not have been
+  // taken (activations::hand); 0: none. Written by the code that runs on this stack.
+  std::uint16_t handed_by = 0;
   std::uint32_t trace_name = 0; // its name's number in the trace; 0: not looked up
   std::atomic<const void*> waits_for{nullptr};
   std::atomic<const std::atomic<std::uintptr_t>*> waits_on{nullptr};

@@ -59,6 +59,7 @@ private:
     tsan::name_fiber(f.tsan_fiber, f.name);
   }
   void take_number(worker& w) noexcept {
+    self_->handed_by = 0;
     self_->id.store(self_->home->fibers.new_id(&w), std::memory_order_relaxed);
     if ((self_->leave_flags & leave_flags::traced) != 0) [[unlikely]]
       enter_trace();

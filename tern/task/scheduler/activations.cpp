@@ -43,6 +43,55 @@ void activations::wake_for(worker& target, worker* by, unsigned there, bool awai
   core_.parking.notify();
 }
 
+bool activations::hand(worker& self, handed& x, int to, std::uint32_t& upto) noexcept {
+  // One that sleeps would have to be woken for it, or for other work that it might take.
+  if (core_.parking.asleep.load(std::memory_order_relaxed) > 0) return false;
+  worker& target = *core_.workers[static_cast<std::size_t>(to)];
+  auto& mine = self.handing[static_cast<std::size_t>(to)];
+  handed_ring* ring = mine.load(std::memory_order_relaxed);
+  if (!ring) [[unlikely]] {
+    ring = target.inbox.add();
+    if (!ring) return false;
+    mine.store(ring, std::memory_order_release); // see `settle_fiber`
+  }
+  if (!ring->push(x)) return false;
+  upto = ring->written();
+  if (self.running) self.running->handed_by = static_cast<std::uint16_t>(self.index + 1);
+  core_.order_with_barrier(); // as in `wake_for`
+  if (target.spot.is_parked()) [[unlikely]]
+    core_.parking.wake(target);
+  return true;
+}
+
+void activations::settle(worker& self, int to, std::uint32_t upto) noexcept {
+  handed_ring* const ring = self.handing[static_cast<std::size_t>(to)].load(std::memory_order_relaxed);
+  if (ring && !ring->has_passed(upto)) ring->take_all([](handed& x) { x.take(x); });
+}
+
+// The fiber may run on another worker by now.
+void activations::settle_fiber(fiber& of) noexcept {
+  const worker& by = *of.home->workers[std::exchange(of.handed_by, std::uint16_t{0}) - std::size_t{1}];
+  for (const auto& each : by.handing)
+    if (handed_ring* const ring = each.load(std::memory_order_acquire); ring && ring->any())
+      ring->take_all([](handed& x) { x.take(x); });
+}
+
+void activations::settle_all() noexcept {
+  for (const auto& w : core_.workers) take_in(*w);
+}
+
+// What has been handed to a worker that is in a long body.
+void activations::take_for_others(worker& w) noexcept {
+  const std::int64_t now = ticks();
+  if (now - w.looked_at_others < 2 * patience_) return;
+  w.looked_at_others = now;
+  for (const auto& other : core_.workers) {
+    if (other.get() == &w || !other->inbox.any()) continue;
+    const unsigned turn = other->turns.load(std::memory_order_relaxed);
+    if (std::exchange(w.turns_then[static_cast<std::size_t>(other->index)], turn) == turn) take_in(*other);
+  }
+}
+
 bool activations::begin(worker& w, activation* a) {
   fiber* const runner = core_.runners.any(w);
   if (!runner) { // a fiber that ends gives its stack back
@@ -76,6 +125,7 @@ void activations::run_in_fiber(worker* w) {
     w->activation = nullptr;
     w->turns.store(w->turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); // see `steal`
     if (n == most_in_series || w->has_ready_fiber() || ticks() - begun > slice_) break;
+    if (w->inbox.any()) take_in(*w);
     w->activation = w->activations.pop(run_queue::soon);
     if (!w->activation) break;
   }
@@ -100,6 +150,7 @@ bool activations::steal(worker& w) {
     }
   if (!rich) {
     w.rich_since = 0;
+    take_for_others(w);
     return false;
   }
   const std::int64_t now = ticks();

@@ -100,12 +100,12 @@ bool worker_parking::anything_to_do(worker& w, bool& perhaps) {
     if (other.queue.has_public(run_queue::all)) return true;
     if (other.queue.has_spawner() && other.deque.size() <= split_deque::low_watermark) return true;
     if (&other == &w) {
-      if (w.queue.has(run_queue::all) || w.queue.has_bound(run_queue::all) || w.activations.count() > 0) return true;
+      if (w.queue.has(run_queue::all) || w.queue.has_bound(run_queue::all) || w.has_activations()) return true;
       continue;
     }
     const unsigned activations = other.activations.count(); // the last one only if its owner does not come to it
     if (activations > 1) return true;
-    perhaps = perhaps || activations > 0;
+    perhaps = perhaps || activations > 0 || other.inbox.any();
     constexpr unsigned ready = run_queue::soon | run_queue::later;
     if (other.queue.has(ready) && other.queue.force(w.prepared_queues[i], ready)) return true;
     if (core_.stealing.has_overdue_yielded(w, other) && other.queue.force(w.prepared_queues[i], run_queue::last))
@@ -129,7 +129,7 @@ bool worker_parking::nothing_ready() const noexcept {
   if (working_outside.load(std::memory_order_seq_cst) > 0) return false;
   return std::none_of(core_.workers.begin(), core_.workers.end(), [](const auto& w) {
     return w->queue.has(run_queue::all) || w->queue.has_public(run_queue::all) || w->queue.has_bound(run_queue::all) ||
-           w->queue.has_spawner() || w->activations.count() > 0 || w->deque.has_public() || w->deque.has_private();
+           w->queue.has_spawner() || w->has_activations() || w->deque.has_public() || w->deque.has_private();
   });
 }
 

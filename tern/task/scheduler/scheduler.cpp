@@ -59,6 +59,8 @@ scheduler_core::scheduler_core(scheduler::settings s)
     w->prepared.resize(workers.size());
     w->prepared_queues.resize(workers.size());
     w->seen_turns.resize(workers.size());
+    w->turns_then.resize(workers.size());
+    w->handing = std::vector<std::atomic<handed_ring*>>(workers.size());
     // An observer sees each switch; in a simulation chance decides.
     w->polls = has_events(*w);
     w->full_switch_budget = executor || cfg.observer ? 0 : steps_in_a_row;

@@ -245,7 +245,7 @@ bool worker_loop::spin_for_work(worker& w, unsigned call, int looks) {
   const bool polls = core_.has_events(w);
   for (int i = 0; i < looks; ++i) {
     if (core_.parking.notifications.load(std::memory_order_relaxed) != call || w.queue.has_bound(run_queue::all) ||
-        w.activations.count() > 0 || !core_.outside.empty())
+        w.has_activations() || !core_.outside.empty())
       return false;
     if (!polls)
       relax();

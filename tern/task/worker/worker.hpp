@@ -15,6 +15,7 @@
 #include <tern/task/wait/timer_wheel.hpp>
 #include <tern/task/wait/wait_list.hpp>
 #include <tern/task/worker/activation_queue.hpp>
+#include <tern/task/worker/handed_ring.hpp>
 #include <tern/task/worker/run_queue.hpp>
 
 namespace tern::detail {
@@ -74,7 +75,10 @@ struct worker : worker_base {
   unsigned rich_turn = 0;        // that it was in
   fiber* idle_runners = nullptr; // stack of runners without work, through fiber::next
   int idle_runner_count = 0;
-  int full_tasklet_budget = 1; // tasklets between two looks at the clock
+  std::vector<std::atomic<handed_ring*>> handing; // to each other worker; null: none. Written by this one only
+  std::int64_t looked_at_others = 0;              // at what has been handed to them and they have not taken
+  std::vector<unsigned> turns_then;               // theirs
+  int full_tasklet_budget = 1;                    // tasklets between two looks at the clock
   double slice_began = 0;
   fiber* after_poll = nullptr; // that gave way to the events only
   bool fair = false;           // those that others run before shall have a turn
@@ -96,14 +100,16 @@ struct worker : worker_base {
 
   run_queue queue;
   activation_queue activations;
+  handed_inbox inbox; // what other workers have handed over and no worker has taken
   worker_timers timers;
   parking_spot spot;
 
   /// Is all empty that comes before fibers which have given way?
   bool nothing_else() const noexcept { return !fair && !polls && deque.size() == 0; }
   bool has_ready_fiber() const noexcept { return has(run_queue::soon); }
-  bool has_ready() const noexcept { return has_ready_fiber() || activations.any(run_queue::soon); }
-  bool has_fibers() const noexcept { return has(run_queue::all) || queue.has_spawner() || activations.count() > 0; }
+  bool has_ready() const noexcept { return has_ready_fiber() || activations.any(run_queue::soon) || inbox.any(); }
+  bool has_fibers() const noexcept { return has(run_queue::all) || queue.has_spawner() || has_activations(); }
+  bool has_activations() const noexcept { return activations.count() > 0 || inbox.any(); }
 
 private:
   bool has(unsigned kinds) const noexcept {
