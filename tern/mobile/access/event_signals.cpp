@@ -58,8 +58,7 @@ void event_signals::settle(entry& e, event_state& of, unsigned messages, deferre
   event_set& all = *e.extras->events;
   while (auto f = all.fire(of)) {
     take_one();
-    if (!then.of) then.of = &e;
-    admission_.accept(e, invocation_of(e, *f, actions_of(then)), then);
+    fire(e, *f, then);
   }
   if (of.has_signals()) {
     take_one();
@@ -68,7 +67,27 @@ void event_signals::settle(entry& e, event_state& of, unsigned messages, deferre
   if (there > 0) actions_of(then).done += there;
 }
 
-std::unique_ptr<invocation> event_signals::invocation_of(entry& e, event_firing& f, event_actions& more) const {
+// It can belong to one epoch: that of the last signal that had one. The others end without it.
+void event_signals::fire(entry& e, event_firing& f, deferred_actions& then) {
+  tern::detail::held_context on;
+  for (signal_content& c : f.with.contents) {
+    if (!c.on.get()) continue;
+    if (on.get()) actions_of(then).released.push_back(std::move(on));
+    on = std::move(c.on);
+  }
+  if (f.kind->objects) {
+    actions_of(then).firings.push_back(
+        {f.kind, e.id, f.number, f.round, f.with.last, fired_signals(f.with), std::move(on)});
+    return;
+  }
+  if (!then.of) then.of = &e;
+  actions_of(then); // a caller without a message asks whether there are any
+  auto one = invocation_of(e, f);
+  one->on = std::move(on);
+  admission_.accept(e, std::move(one), then);
+}
+
+std::unique_ptr<invocation> event_signals::invocation_of(const entry& e, const event_firing& f) const {
   auto one = std::make_unique<invocation>();
   one->what = f.kind->fired;
   one->source = objects_.rank();
@@ -77,13 +96,16 @@ std::unique_ptr<invocation> event_signals::invocation_of(entry& e, event_firing&
   const firing_note note{f.number, f.round};
   one->message.bytes = f.kind->takes_signals ? pack(one->header, one->to, note, fired_signals(f.with))
                                              : pack(one->header, one->to, note);
-  // It can belong to one epoch: that of the last signal that had one. The others end without it.
-  for (signal_content& c : f.with.contents) {
-    if (!c.on.get()) continue;
-    if (one->on.get()) more.released.push_back(std::move(one->on));
-    one->on = std::move(c.on);
-  }
   return one;
+}
+
+void event_signals::end_round(entry& e, const firing_note& f, unsigned messages, deferred_actions& then) {
+  event_state* const lives =
+      e.extras && e.extras->events ? e.extras->events->ended_with_objects(f.number, f.round) : nullptr;
+  if (lives)
+    settle(e, *lives, messages, then);
+  else
+    actions_of(then).done += messages;
 }
 
 void event_signals::accept(entry& e, std::unique_ptr<invocation> one, deferred_actions& then) {
@@ -138,6 +160,11 @@ void event_signals::accept(entry& e, std::unique_ptr<invocation> one, deferred_a
     answer(0);
     return settle(e, *all.find(s.number), counts, then);
   }
+  case action::ended: {
+    const auto [f] = net::detail::unpack_call<std::tuple<firing_note>>(one->message, sizeof(address));
+    actions_of(then).released.push_back(std::move(one->on));
+    return end_round(e, f, counts, then);
+  }
   default: { // rearm
     const auto [f] = net::detail::unpack_call<std::tuple<firing_note>>(one->message, sizeof(address));
     event_set& all = events_of(e);
@@ -156,7 +183,8 @@ void event_signals::accept(entry& e, std::unique_ptr<invocation> one, deferred_a
 void event_signals::take_out(entry& e, invocation_list& into) {
   if (!e.extras || !e.extras->events) return;
   for (const auto& state : e.extras->events->take()) {
-    packed_event p{state->number, state->size, state->round, state->armed, state->spent, std::move(state->last), {}};
+    const auto spent = static_cast<std::uint8_t>((state->spent ? 1 : 0) | (state->busy ? 2 : 0));
+    packed_event p{state->number, state->size, state->round, state->armed, spent, std::move(state->last), {}};
     invocation_list apart;
     const auto pack_round = [&](std::uint32_t number, event_round& r) {
       std::vector<bool> alone(r.places.size());
@@ -231,7 +259,8 @@ inline bool event_signals::add_at_once(object_id id, const event_note& note, sig
   if (!e || !e->extras || !e->extras->events) return false;
   event_state* const of = e->extras->events->find(note.number);
   if (!of || !of->counted || of->spent || note.round != of->round || note.index >= of->size ||
-      of->now.given + 1 >= of->size || of->now.given == 0 || of->now.places[note.index].rank >= 0)
+      of->now.given + 1 >= of->size || of->now.given == 0 || of->now.places[note.index].rank >= 0 ||
+      (note.type & brings_object) != 0)
     return false;
   content.on = node_.hold_account();
   event_set::take(of->now, note, objects_.rank(), content);
@@ -289,7 +318,36 @@ void event_signals::ended(object_id id, const firing_note& f) noexcept {
   if (e && e->extras && e->extras->events) e->extras->events->ended(f.number, f.round);
 }
 
+event_signals::result event_signals::ended_here(object_id id, const firing_note& f) {
+  deferred_actions then; // the function that calls this counts as under way
+  {
+    shard& s = objects_.shard_of(id);
+    const std::lock_guard hold(s.lock);
+    entry* const e = find_here(s, id);
+    if (!e) return result::not_here;
+    end_round(*e, f, 0, then);
+  }
+  if (then.events) objects_.perform(then);
+  return result::done;
+}
+
+bool event_signals::has_all(object_id id) const {
+  shard& s = objects_.shard_of(id);
+  const std::lock_guard hold(s.lock);
+  return find_here(s, id) != nullptr;
+}
+
 void event_signals::perform(event_actions& then) {
+  // In fibers of their own: each waits for its objects.
+  if (!then.firings.empty()) node_.start_none_at_once();
+  for (fired_with_objects& f : then.firings) {
+    const event_kind& kind = *f.kind;
+    const tern::detail::held_context on = std::move(f.on);
+    const tern::detail::causal_scope in(on.get());
+    node_.run_handler([this, f = std::move(f)]() mutable { f.kind->objects->fire(node_, std::move(f)); },
+                      objects_.rank(), {kind.fires->id(), 0, 0}, kind.fires->name());
+  }
+  then.firings.clear();
   for (const event_actions::answer& a : then.answers) {
     const tern::detail::causal_scope in(a.on.get());
     if (a.number != 0)

@@ -16,8 +16,8 @@ namespace tern::mobile::detail {
 
 /// The messages that signal and rearm events; each event_kind is the one that arms. Defined with
 /// their handlers.
-extern const invocable signal_message, rearm_message;
-extern const net::handler_record signal_handler, rearm_handler;
+extern const invocable signal_message, rearm_message, round_ended_message;
+extern const net::handler_record signal_handler, rearm_handler, round_ended_handler;
 
 /// The message that makes an event. One that has travelled is a packed_event.
 struct arm_note {
@@ -57,6 +57,10 @@ public:
 
   /// The function that an event ran has returned; its access is not given back yet.
   void ended(object_id id, const firing_note& f) noexcept;
+  /// The same for one with objects: the event may fire again.
+  result ended_here(object_id id, const firing_note& f);
+  /// Are all of its events here?
+  bool has_all(object_id id) const;
   /// Not under a lock.
   void perform(event_actions& then);
   /// "block(1, 1) of 'grid'", or "object 1:3 (block)".
@@ -66,7 +70,9 @@ private:
   entry* find_here(shard& s, object_id id) const;
   bool add_at_once(object_id id, const event_note& note, signal_content& content);
   void settle(entry& e, event_state& of, unsigned messages, deferred_actions& then);
-  std::unique_ptr<invocation> invocation_of(entry& e, event_firing& f, event_actions& more) const;
+  void fire(entry& e, event_firing& f, deferred_actions& then);
+  std::unique_ptr<invocation> invocation_of(const entry& e, const event_firing& f) const;
+  void end_round(entry& e, const firing_note& f, unsigned messages, deferred_actions& then);
 
   rank_objects& objects_;
   net::node& node_;

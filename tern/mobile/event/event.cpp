@@ -121,6 +121,13 @@ void event_access::tell(signals& in, object_id target, const firing_note& f) {
   in.of_.round_ = f.round;
 }
 
+signals event_access::signals_of(fired_with_objects& what) {
+  signals in;
+  in.what_ = std::move(what.with);
+  tell(in, what.target, {what.number, what.round});
+  return in;
+}
+
 } // namespace mobile::detail
 
 void signal(const event& e, std::int64_t i) { mobile::detail::event_access::give(e, i, {}); }
