@@ -375,7 +375,7 @@ private:
 
 TERN_PROPERTY(events_have_the_objects_of_their_signals,
               "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 aggregate=0..2 "
-              "known=0..100 objects=2..6 events=1..6 signals=1..5 rounds=1..4 moves=0..8 pins=0..2 debug=0..3 "
+              "known=0..100 objects=2..6 events=1..6 signals=1..5 rounds=1..4 moves=0..8 pins=0..1 debug=0..3 "
               "memory=0..3 deaths=0..2 failing=0..3") {
   using pointer = tern::mobile_ptr<guest>;
   const bool mortal = knob("deaths") > 0; // a function that does not run does not rearm
@@ -388,6 +388,8 @@ TERN_PROPERTY(events_have_the_objects_of_their_signals,
     for (std::int64_t n = 0; n < knob("objects"); ++n) objects.push_back(tern::create_on<guest>(any_rank(), n).get());
   }
   objects = tern::broadcast(objects);
+  if (rank() == 0 && knob("pins") > 0) // all others come to it, and targets with their events
+    tern::pin(objects[static_cast<std::size_t>(rolls().below(knob("objects")))]).get();
   for (std::int64_t n = 0; n < knob("events"); ++n) {
     const std::int64_t of = plan.below(knob("objects"));
     const int maker = static_cast<int>(plan.below(size()));
@@ -426,10 +428,6 @@ TERN_PROPERTY(events_have_the_objects_of_their_signals,
     const pointer& o = objects[n];
     if (rolls().chance(0.06 * static_cast<double>(knob("moves")))) open.push_back(tern::migrate(o, any_rank()));
     if (!failing && rolls().chance(0.05)) open.push_back(tern::swap_out(o)); // else it could not come back
-    if (knob("debug") == 0 && rolls().chance(0.04 * static_cast<double>(knob("pins")))) { // it may be the target
-      open.push_back(tern::pin(o));
-      open.push_back(tern::unpin(o));
-    }
     if (!mortal && rolls().chance(0.2)) tern::send<&guest::note>(o);
     if (!mortal && rolls().chance(0.1) && objects.size() > 1)
       open.push_back(tern::call_together<[](guest& a, std::span<guest* const> others) {
@@ -445,8 +443,10 @@ TERN_PROPERTY(events_have_the_objects_of_their_signals,
     const std::int64_t brings = party->meetings[place_of(e)].brought[static_cast<std::size_t>(i)];
     if (brings >= 0)
       tern::signal(e, i, objects[static_cast<std::size_t>(brings)]);
-    else if (rolls().chance(0.5))
+    else if (rolls().chance(0.3))
       tern::signal(e, i, pointer());
+    else if (rolls().chance(0.5))
+      tern::signal(e, i);
     else
       tern::signal(e, i, text(i));
   };

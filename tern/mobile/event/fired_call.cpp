@@ -11,6 +11,7 @@
 #include <tern/base/archive.hpp>
 #include <tern/mobile/object/element_name.hpp>
 #include <tern/mobile/together/together_call.hpp>
+#include <tern/net/call/remote_exception.hpp>
 #include <tern/net/message.hpp>
 
 namespace tern::mobile::detail {
@@ -70,8 +71,12 @@ public:
     if (!why_) return;
     try {
       post_end(here_, what_); // if it did not run, later rounds still may
+      net::detail::failure f = net::detail::describe(std::move(why_));
+      if (f.hint.empty())
+        f.hint = "an event's function has no caller: give the pointers as values, and use tern::call_together within the "
+                 "function to handle this";
       const std::string element = element_name(&here_, what_.target);
-      here_.reply_error(here_.rank(), 0, std::move(why_),
+      here_.reply_error(here_.rank(), 0, std::make_exception_ptr(f.as_error()),
                         describe_event(what_.number, element.empty() ? "object " + to_string(what_.target) : element));
     } catch (const std::exception& e) {
       here_.fatal(e.what());
