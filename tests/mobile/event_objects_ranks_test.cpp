@@ -286,9 +286,10 @@ TERN_RANK_TEST(reports_name_what_an_event_waits_for) {
       report = tern::net::describe(tern::net::node::here(), false);
       return report.find(" waits for " + tern::mobile::to_string(all[0].id())) != std::string::npos;
     });
-    const std::string wanted = "event 1 of object " + tern::mobile::to_string(target.id()) +
-                               " (event_objects_test::leaf) has all signals of round 1, and the function of the round before "
-                               "runs\n";
+    const std::string wanted =
+        "event 1 of object " + tern::mobile::to_string(target.id()) +
+        " (event_objects_test::leaf) has all signals of round 1, and the function of the round before "
+        "runs\n";
     if (report.find(wanted) == std::string::npos) TERN_EXPECT_EQ(report, wanted);
     TERN_EXPECT(report.find("leaf::merge' of object " + tern::mobile::to_string(target.id())) != std::string::npos);
     may_end.release();

@@ -393,7 +393,8 @@ TERN_PROPERTY(events_have_the_objects_of_their_signals,
   for (std::int64_t n = 0; n < knob("events"); ++n) {
     const std::int64_t of = plan.below(knob("objects"));
     const int maker = static_cast<int>(plan.below(size()));
-    const std::int64_t signals = plan.between(1, knob("signals")), rounds = mortal ? 1 : plan.between(1, knob("rounds"));
+    const std::int64_t signals = plan.between(1, knob("signals")),
+                       rounds = mortal ? 1 : plan.between(1, knob("rounds"));
     const std::int64_t early = plan.below(rounds);
     if (rank() == maker) {
       event e = tern::make_event<&guest::meet>(objects[static_cast<std::size_t>(of)], signals);
@@ -472,7 +473,8 @@ TERN_PROPERTY(events_have_the_objects_of_their_signals,
   tern::quiesce();
   for (const auto& [at, m] : party->meetings) {
     const auto dying = [&](std::int64_t n) { return n >= 0 && party->guests[static_cast<std::size_t>(n)].dying; };
-    const bool may_fail = party->failures > 0 || dying(m.main) || std::any_of(m.brought.begin(), m.brought.end(), dying);
+    const bool may_fail =
+        party->failures > 0 || dying(m.main) || std::any_of(m.brought.begin(), m.brought.end(), dying);
     TERN_HOLDS((m.ran == 1 && m.over) || (mortal && may_fail && m.ran == 0),
                "quiesce returned, and round " + text(std::get<2>(at)) + " of event " + text(std::get<1>(at)) +
                    " has fired " + text(m.ran) + " times");

@@ -73,8 +73,9 @@ public:
       post_end(here_, what_); // if it did not run, later rounds still may
       net::detail::failure f = net::detail::describe(std::move(why_));
       if (f.hint.empty())
-        f.hint = "an event's function has no caller: give the pointers as values, and use tern::call_together within the "
-                 "function to handle this";
+        f.hint =
+            "an event's function has no caller: give the pointers as values, and use tern::call_together within the "
+            "function to handle this";
       const std::string element = element_name(&here_, what_.target);
       here_.reply_error(here_.rank(), 0, std::make_exception_ptr(f.as_error()),
                         describe_event(what_.number, element.empty() ? "object " + to_string(what_.target) : element));

@@ -107,8 +107,9 @@ TEST(fired_call, objects_that_cannot_come_together_are_told) {
     pin(target).get();
     pin(b).get();
   });
-  expect(text, "did not run: its objects cannot come together: object 0:1 is pinned on rank 0, and object 2:1 is pinned "
-               "on rank 2");
+  expect(text,
+         "did not run: its objects cannot come together: object 0:1 is pinned on rank 0, and object 2:1 is pinned "
+         "on rank 2");
   EXPECT_EQ(met, 0);
 }
 
