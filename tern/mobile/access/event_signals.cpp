@@ -3,6 +3,7 @@
 /// Events of the objects that are here.
 #include <tern/mobile/access/event_signals.hpp>
 
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <tuple>
@@ -40,7 +41,7 @@ std::string event_signals::called(const entry& e) {
 }
 
 // The object is on this rank, and so are all of its events.
-entry* event_signals::find_here(shard& s, object_id id) const {
+inline entry* event_signals::find_here(shard& s, object_id id) const {
   entry* const e = s.entries.find(id);
   return e && e->is_present() && e->coming == 0 ? e : nullptr;
 }
@@ -78,6 +79,11 @@ void event_signals::fire(entry& e, event_firing& f, deferred_actions& then) {
   if (f.kind->objects) {
     actions_of(then).firings.push_back(
         {f.kind, e.id, f.number, f.round, f.with.last, fired_signals(f.with), std::move(on)});
+    return;
+  }
+  // Not beside what is under way by another way; nor does the line know epochs.
+  if (line_place_ && f.kind->near && !on.get()) {
+    actions_of(then).near.push_back({f.kind, e.id, {f.number, f.round}, f.with.last});
     return;
   }
   if (!then.of) then.of = &e;
@@ -252,16 +258,34 @@ std::uint32_t event_signals::arm_here(object_id id, const event_kind& kind, std:
 
 // The frequent case: neither the first nor the last of its round. A message that counts stands for
 // the others, so that the job does not end meanwhile.
-inline bool event_signals::add_at_once(object_id id, const event_note& note, signal_content& content) {
-  shard& s = objects_.shard_of(id);
-  const std::lock_guard hold(s.lock);
+inline event_state* event_signals::frequent(shard& s, object_id id, const event_note& note) const noexcept {
   entry* const e = find_here(s, id);
-  if (!e || !e->extras || !e->extras->events) return false;
+  if (!e || !e->extras || !e->extras->events) return nullptr;
   event_state* const of = e->extras->events->find(note.number);
   if (!of || !of->counted || of->spent || note.round != of->round || note.index >= of->size ||
       of->now.given + 1 >= of->size || of->now.given == 0 || of->now.places[note.index].rank >= 0 ||
       (note.type & brings_object) != 0)
+    return nullptr;
+  return of;
+}
+
+bool event_signals::add_bare(object_id id, const event_note& note) {
+  objects_.check(id);
+  if (node_.hold_account().get()) [[unlikely]]
     return false;
+  shard& s = objects_.shard_of(id);
+  const std::lock_guard hold(s.lock);
+  event_state* const of = frequent(s, id, note);
+  if (!of) return false;
+  event_set::take_bare(of->now, note, objects_.rank());
+  return true;
+}
+
+inline bool event_signals::add_at_once(object_id id, const event_note& note, signal_content& content) {
+  shard& s = objects_.shard_of(id);
+  const std::lock_guard hold(s.lock);
+  event_state* const of = frequent(s, id, note);
+  if (!of) return false;
   content.on = node_.hold_account();
   event_set::take(of->now, note, objects_.rank(), content);
   return true;
@@ -337,6 +361,25 @@ bool event_signals::has_all(object_id id) const {
   return find_here(s, id) != nullptr;
 }
 
+// The message that stood for the signals counts until this does.
+void event_signals::fire_near(const fired_near& f) {
+  if (std::byte* const at = line_place_(node_, f.target, f.kind->near, sizeof f.note)) [[likely]] {
+    std::memcpy(at, &f.note, sizeof f.note);
+    return node_.message_done({});
+  }
+  deferred_actions then;
+  {
+    shard& s = objects_.shard_of(f.target);
+    const std::lock_guard hold(s.lock);
+    entry* const e = s.entries.find(f.target); // the one thread was nowhere else since it had fired
+    event_firing again{f.kind, f.note.number, f.note.round, {}};
+    again.with.last = f.last;
+    then.of = e;
+    admission_.accept(*e, invocation_of(*e, again), then);
+  }
+  objects_.perform(then);
+}
+
 void event_signals::perform(event_actions& then) {
   // In fibers of their own: each waits for its objects.
   if (!then.firings.empty()) node_.start_none_at_once();
@@ -348,6 +391,8 @@ void event_signals::perform(event_actions& then) {
                       objects_.rank(), {kind.fires->id(), 0, 0}, kind.fires->name());
   }
   then.firings.clear();
+  for (const fired_near& f : then.near) fire_near(f);
+  then.near.clear();
   for (const event_actions::answer& a : then.answers) {
     const tern::detail::causal_scope in(a.on.get());
     if (a.number != 0)

@@ -56,8 +56,7 @@ const event_kind* entered_event_kind::find(std::uint32_t arms) {
   return nullptr;
 }
 
-event_state* event_set::find(std::uint32_t number) const noexcept {
-  if (all_.size() == 1) return all_[0]->number == number ? all_[0].get() : nullptr;
+event_state* event_set::find_among(std::uint32_t number) const noexcept {
   const auto at =
       std::lower_bound(all_.begin(), all_.end(), number, [](const auto& e, std::uint32_t n) { return e->number < n; });
   return at != all_.end() && (*at)->number == number ? at->get() : nullptr;

@@ -24,6 +24,8 @@
 namespace tern::mobile::detail {
 
 struct event_kind;
+class line_delivery;
+using near_function = void (*)(line_delivery& from); // mail/own_line.hpp
 
 /// What events run, by the handler that makes them. Static objects only: constructing one enters
 /// the kind.
@@ -60,6 +62,7 @@ struct event_kind : invocable {
   const invocable* fired;                ///< that invocation
   bool takes_signals;                    ///< the function wants to see them
   const objects_kind* objects = nullptr; ///< null: it wants none, and `fired` is what runs
+  near_function near = nullptr;          ///< takes `fired` from the rank's own line; null: it must not go that way
 };
 
 /// What a signal's message says. `size` and `type` are of its value; type 0: it has none.
@@ -125,6 +128,18 @@ struct event_state {
   bool has_signals() const noexcept { return now.given > 0 || !early.empty(); }
 };
 
+/// What a fired invocation's message begins with.
+struct firing_note {
+  std::uint32_t number = 0, round = 0;
+};
+/// One that may go by the rank's own line.
+struct fired_near {
+  const event_kind* kind;
+  object_id target;
+  firing_note note;
+  int last;
+};
+
 /// The signals with which an event fires.
 struct event_firing {
   const event_kind* kind;
@@ -145,7 +160,11 @@ public:
   bool empty() const noexcept { return all_.empty(); }
   /// In the order of their numbers.
   std::span<const std::unique_ptr<event_state>> all() const noexcept { return all_; }
-  event_state* find(std::uint32_t number) const noexcept;
+  event_state* find(std::uint32_t number) const noexcept {
+    if (all_.size() == 1) [[likely]]
+      return all_.front()->number == number ? all_.front().get() : nullptr;
+    return find_among(number);
+  }
   /// \return its number.
   std::uint32_t add(const event_kind& kind, std::uint32_t size);
   /// One that has travelled. \throws error(invalid_data).
@@ -170,10 +189,14 @@ public:
   }
   /// The same for a number of a round, known to be missing. \pre the round has its places.
   static void take(event_round& r, const event_note& s, int rank, signal_content& content) {
+    take_bare(r, s, rank);
+    if (s.type != 0 || content.on.get()) r.contents.push_back(std::move(content));
+  }
+  /// The same for one that brings nothing and counts for no epoch.
+  static void take_bare(event_round& r, const event_note& s, int rank) noexcept {
     r.places[s.index] = {s.from, rank, 0};
     ++r.given;
     r.last = rank;
-    if (s.type != 0 || content.on.get()) r.contents.push_back(std::move(content));
   }
   /// The round after `round` may fire. \return false: the event is over, or was never made.
   bool rearm(std::uint32_t number, std::uint32_t round);
@@ -194,6 +217,7 @@ private:
   static bool fits(const event_state& e, const event_note& s) noexcept {
     return (s.type & brings_object) == 0 || !e.kind->objects || s.type == e.kind->objects->value();
   }
+  event_state* find_among(std::uint32_t number) const noexcept;
   error refuse(const event_note& s, int rank, const std::string& called) const;
 
   std::uint32_t next_;
@@ -247,4 +271,5 @@ namespace tern {
 template <> inline constexpr bool is_bitwise<mobile::detail::event_note> = true;
 template <> inline constexpr bool is_bitwise<mobile::detail::signal_place> = true;
 template <> inline constexpr bool is_bitwise<mobile::detail::fired_slot> = true;
+template <> inline constexpr bool is_bitwise<mobile::detail::firing_note> = true;
 } // namespace tern

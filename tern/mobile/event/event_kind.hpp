@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <span>
 #include <string>
@@ -107,6 +108,7 @@ inline const net::handler_record fired_handler{
 /// What event.hpp's functions do.
 struct event_access {
   static event make(object_id target, const event_kind& kind, std::int64_t n);
+  static void give(const event& e, std::int64_t i);
   static void give(const event& e, std::int64_t i, signal_value value);
   static future<void> call(const event& e, std::int64_t i, signal_value value);
   static event rearm(const event& e);
@@ -116,7 +118,8 @@ struct event_access {
   static signals signals_of(fired_with_objects& what);
 
 private:
-  static event_note note_of(const event& e, std::int64_t i, const signal_value& value);
+  static event_note note_of(const event& e, std::int64_t i, std::uint32_t type);
+  [[noreturn]] static void bad_signal(const event& e, std::int64_t i);
 };
 
 template <auto F>
@@ -147,6 +150,35 @@ template <auto F>
 inline constexpr invocable fired{member_signature<decltype(F)>::exclusive ? action::exclude : action::share,
                                  &record_of<typename member_signature<decltype(F)>::object>,
                                  []() -> const std::string& { return fired_handler<F>.name(); }, &run_fired<F>};
+/// From the rank's own line.
+template <auto F> void take_fired_near(line_delivery& from) {
+  using object = typename member_signature<decltype(F)>::object;
+  directory& all = directory::of(from.here());
+  const int rank = from.here().rank();
+  const net::wire_header header{fired_handler<F>.id(), 0, 0};
+  invocation_series run(all.access(), fired<F>, rank);
+  while (near_record* const r = from.next(&take_fired_near<F>, fired_handler<F>.label())) {
+    // First of all: what gives the last object back may send, and that is written where this lies.
+    firing_note note;
+    std::memcpy(&note, r->arguments(), sizeof note);
+    const object_id id = r->object;
+    void* const target = run.admit_near(id, header);
+    if (!target) [[unlikely]] {
+      net::payload message{pack_after(0, header, address(id, rank)), {}, false};
+      message.bytes.append(std::as_bytes(std::span(&note, 1)));
+      all.arrive(from.here(), fired<F>, rank, header, message, true);
+      continue;
+    }
+    try {
+      static_cast<void>(std::invoke(F, *static_cast<object*>(target)));
+    } catch (...) {
+      from.here().reply_error(rank, 0, std::current_exception(),
+                              describe_invocation(fired_handler<F>.name(), id, run.type().name));
+    }
+    all.events().ended(id, note);
+  }
+}
+
 // With objects -------------------------------------------------------------------------------------------------------
 
 /// What runs when the target and the objects are claimed and here.
@@ -223,6 +255,7 @@ template <auto F> constexpr event_kind kind_of_event() {
     kind.fires = &fired_handler<F>;
     kind.fired = &fired<F>;
     kind.takes_signals = wants_signals<F>;
+    if constexpr (!wants_signals<F>) kind.near = &take_fired_near<F>;
   }
   return kind;
 }
