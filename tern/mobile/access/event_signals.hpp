@@ -24,7 +24,6 @@ struct arm_note {
   std::uint32_t size = 0, unused = 0;
 };
 
-
 /// The events of one rank's objects. Thread-safe.
 ///
 /// Guarantees: an event with signals counts as one message that has not been done, until it fires;

@@ -64,13 +64,7 @@ inline event_note event_access::note_of(const event& e, std::int64_t i, std::uin
   if (!e || i < 0 || i >= e.size_) [[unlikely]]
     bad_signal(e, i);
   const auto* const running = running_invocation::here();
-  return {running ? running->id() : object_id(),
-          e.number_,
-          e.round_,
-          static_cast<std::uint32_t>(i),
-          e.size_,
-          type,
-          0};
+  return {running ? running->id() : object_id(), e.number_, e.round_, static_cast<std::uint32_t>(i), e.size_, type, 0};
 }
 
 void event_access::give(const event& e, std::int64_t i) {
