@@ -105,6 +105,8 @@ void* target_as(net::node& here, object_id target, const type_record& wanted) {
 void fire_with_objects(net::node& here, fired_with_objects what, const gathered& how) {
   const net::detail::handler_frame sent(what.last);
   const event_kind& kind = *what.kind;
+  const firing_note note{what.number, what.round};
+  const object_id of = what.target;
   try {
     named_objects named(what.target, what.with);
     const std::vector<object_id> others = named.others;
@@ -115,7 +117,8 @@ void fire_with_objects(net::node& here, fired_with_objects what, const gathered&
     call->add(target, *how.target(), how.shares_target && !alone);
     for (const object_id id : others) call->add(id, *how.other(), how.shares_others);
     run_together(std::move(owned));
-  } catch (...) {
+  } catch (...) { // a pointer that cannot exist in this job
+    post_control(here, round_ended_handler, of, 0, note);
     here.reply_error(here.rank(), 0, std::current_exception(), "'" + kind.fires->name() + "'");
   }
 }
