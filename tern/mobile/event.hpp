@@ -12,6 +12,11 @@
 ///         if (in.has_value(i)) use(in.get<std::vector<double>>(i));
 ///       tern::rearm(in.of());                                        // another round
 ///     }
+///
+/// Signals may also bring mobile objects. The event's function then has access to all of them:
+///
+///     tern::signal(refine, i, leaf);                                 // leaf: a tern::mobile_ptr<block>
+///     void block::merge(std::span<block* const> leaves);             // leaves[i]: what signal i has brought
 
 #include <compare>
 #include <cstddef>
@@ -65,6 +70,18 @@ private:
 /// free function, or a lambda without captures, that takes the object first. What it throws has no
 /// caller to go to and ends the job, as with `send`.
 ///
+/// `target.*F(objects)` and `target.*F(objects, signals)` take a `std::span<U* const>` first:
+/// `objects[i]` is the object that signal `i` has brought, as a `mobile_ptr<U>`; null if it has
+/// brought none. Such an event *claims* the target and these objects when it fires, as
+/// `call_together` does (together.hpp), and no earlier: in the order of their ids, then all come to
+/// the target's rank, and F runs with access to all. `std::span<const U* const>` asks for shared
+/// access to them. Several signals may bring one object, and one may bring the target: it is
+/// claimed once, and F has a pointer at each number. The next round fires when F has ended. An
+/// object that is gone when it is claimed, the target too, one that cannot be packed, and two that
+/// cannot move and are apart: F does not run, and that ends the job, with the function and its
+/// objects. A program that wants to go on gives such pointers as values to a function without
+/// `objects`, which calls `call_together`.
+///
 /// If the target is on the calling rank, no message is sent; else the calling fiber waits until the
 /// target knows the event. \throws error(invalid_argument) for a null pointer and for an n below 1
 /// or above 2^24; error(not_found) if the target is gone.
@@ -86,7 +103,10 @@ template <auto F, class T> event make_event(mobile_ptr<T> target, std::int64_t n
 /// error(not_found). Use `call_signal` to handle that.
 void signal(const event& e, std::int64_t i);
 /// The same with a value that can be serialized, or a tern::buffer. The buffer's memory is handed
-/// over.
+/// over. A `mobile_ptr<U>` brings its object, if the event's function takes such objects; that does
+/// not touch the object before the event fires. If it takes those of another class, that is
+/// error(invalid_argument), found where the target is: a pointer to a derived class is to be
+/// converted.
 template <class V> void signal(const event& e, std::int64_t i, V&& value) {
   if constexpr (mobile::detail::check_signal_value<V>())
     mobile::detail::event_access::give(e, i, mobile::detail::value_out(std::forward<V>(value)));

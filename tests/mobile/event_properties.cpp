@@ -2,16 +2,21 @@
 // What events promise, against a plain model: each round fires once, after all of its signals, with
 // the values that were taken, in the order of the numbers; while objects move and go to disk, and
 // signals are early, late, doubled, or lost for a while.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <tern/mobile/event.hpp>
+#include <tern/mobile/together.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/epoch.hpp>
+#include <tern/net/job/settings.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
@@ -277,6 +282,209 @@ TERN_PROPERTY(signals_end_with_their_target, "ranks=1..6 workers=1..3 faults=del
   });
   tern::quiesce();
   TERN_HOLDS(all->bare == 0, "an event fired without its last signal");
+}
+
+// With objects -------------------------------------------------------------------------------------------------------
+
+// Objects that end, or cannot be packed: then the function does not run, and the job goes on.
+const option_knob deaths_knob{"deaths", [](tern::options& of, std::int64_t value) {
+                                if (value > 0) of.set(tern::net::unhandled_option, "report");
+                              }};
+
+struct guest_state {
+  std::int64_t value = 0;
+  int inside = 0; // functions and invocations that have it alone
+  bool dying = false;
+};
+struct meeting {
+  std::vector<std::int64_t> brought; // by number: an object, or -1
+  std::int64_t main = 0;
+  int ran = 0;
+  bool over = false;
+};
+struct guest_model {
+  std::vector<guest_state> guests;
+  std::map<place, meeting> meetings;
+  std::vector<std::pair<event, std::int64_t>> events; // with their last rounds
+  double failures = 0;
+};
+per_case<guest_model> party;
+
+class guest {
+public:
+  guest() = default;
+  explicit guest(std::int64_t number) : number_(number) {}
+  template <class A> void save(A& ar) const {
+    TERN_HOLDS(state().inside == 0, "object " + text(number_) + " was packed while a function was inside");
+    if (rolls().chance(party->failures)) throw tern::error(tern::errc::io, "packing fails by chance");
+    ar(number_, value_);
+  }
+  template <class A> void load(A& ar) {
+    if (rolls().chance(party->failures)) throw tern::error(tern::errc::io, "unpacking fails by chance");
+    ar(number_, value_);
+    take_time();
+  }
+  std::int64_t number() const { return number_; }
+  void enter() {
+    TERN_HOLDS(state().inside++ == 0, "a function has object " + text(number_) + " beside another");
+    TERN_HOLDS(value_ == state().value, "object " + text(number_) + " has lost what was done to it");
+  }
+  void leave() { --state().inside; }
+  void add() {
+    ++value_;
+    ++state().value;
+  }
+  void note() {
+    enter();
+    add();
+    if (rolls().chance(0.2)) take_time();
+    leave();
+  }
+
+  void meet(std::span<guest* const> brought, const tern::signals& in) {
+    const event& e = in.of();
+    meeting& m = party->meetings[place_of(e)];
+    TERN_HOLDS(++m.ran == 1, text_of(e) + " fired twice");
+    TERN_HOLDS(m.main == number_, text_of(e) + " fired at another object");
+    for (std::uint32_t before = 0; before < e.round(); ++before)
+      TERN_HOLDS((party->meetings[{e.target().bits, e.number(), before}].over),
+                 text_of(e) + " fired when the function of round " + text(before) + " was not over");
+    TERN_HOLDS(brought.size() == m.brought.size(), text_of(e) + " has other numbers");
+    std::vector<guest*> alone{this};
+    for (std::size_t i = 0; i < brought.size(); ++i) {
+      TERN_HOLDS((brought[i] ? brought[i]->number_ : -1) == m.brought[i],
+                 "signal " + text(static_cast<std::int64_t>(i)) + " of " + text_of(e) + " has brought another object");
+      if (brought[i] && std::find(alone.begin(), alone.end(), brought[i]) == alone.end()) alone.push_back(brought[i]);
+    }
+    for (guest* const g : alone) g->enter();
+    for (guest* const g : alone) g->add();
+    if (rolls().chance(0.5)) take_time();
+    for (guest* const g : alone) g->leave();
+    const auto of = std::find_if(party->events.begin(), party->events.end(), [&](const auto& one) {
+      return one.first.target() == e.target() && one.first.number() == e.number();
+    });
+    if (e.round() < of->second) tern::rearm(e);
+    if (rolls().chance(0.3)) take_time();
+    m.over = true;
+  }
+
+private:
+  guest_state& state() const { return party->guests[static_cast<std::size_t>(number_)]; }
+  std::int64_t number_ = 0, value_ = 0;
+};
+
+TERN_PROPERTY(events_have_the_objects_of_their_signals,
+              "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 aggregate=0..2 "
+              "known=0..100 objects=2..6 events=1..6 signals=1..5 rounds=1..4 moves=0..8 pins=0..1 debug=0..3 "
+              "memory=0..3 deaths=0..2 failing=0..3") {
+  using pointer = tern::mobile_ptr<guest>;
+  const bool mortal = knob("deaths") > 0; // a function that does not run does not rearm
+  const bool failing = mortal && knob("debug") == 0 && knob("memory") == 0;
+  std::vector<pointer> objects;
+  auto plan = common();
+  if (rank() == 0) {
+    party->guests.resize(static_cast<std::size_t>(knob("objects")));
+    if (failing) party->failures = 0.05 * static_cast<double>(knob("failing"));
+    for (std::int64_t n = 0; n < knob("objects"); ++n) objects.push_back(tern::create_on<guest>(any_rank(), n).get());
+  }
+  objects = tern::broadcast(objects);
+  if (rank() == 0 && knob("pins") > 0) // all others come to it, and targets with their events
+    tern::pin(objects[static_cast<std::size_t>(rolls().below(knob("objects")))]).get();
+  for (std::int64_t n = 0; n < knob("events"); ++n) {
+    const std::int64_t of = plan.below(knob("objects"));
+    const int maker = static_cast<int>(plan.below(size()));
+    const std::int64_t signals = plan.between(1, knob("signals")),
+                       rounds = mortal ? 1 : plan.between(1, knob("rounds"));
+    const std::int64_t early = plan.below(rounds);
+    if (rank() == maker) {
+      event e = tern::make_event<&guest::meet>(objects[static_cast<std::size_t>(of)], signals);
+      party->events.emplace_back(e, rounds - 1);
+      for (std::int64_t r = 0; r < early; ++r) e = tern::rearm(e); // these rounds fire without another
+    }
+    tern::barrier();
+    event e = party->events[static_cast<std::size_t>(n)].first;
+    for (std::int64_t r = 0; r < rounds; ++r, e = e.next_round()) {
+      meeting m;
+      m.main = of;
+      for (std::int64_t i = 0; i < signals; ++i)
+        m.brought.push_back(plan.chance(0.2) ? -1 : plan.below(knob("objects")));
+      if (rank() == 0) party->meetings[place_of(e)] = m;
+    }
+    tern::barrier();
+  }
+  std::vector<std::pair<event, std::int64_t>> mine; // and its number
+  for (const auto& [first, last] : party->events) {
+    event e = first;
+    for (std::int64_t r = 0; r <= last; ++r, e = e.next_round())
+      for (std::int64_t i = 0; i < e.size(); ++i)
+        if (plan.below(size()) == rank()) mine.emplace_back(e, i);
+  }
+  for (std::size_t n = mine.size(); n > 1; --n)
+    std::swap(mine[n - 1], mine[static_cast<std::size_t>(rolls().below(static_cast<std::int64_t>(n)))]);
+
+  std::vector<tern::future<void>> open;
+  const auto disturb = [&] {
+    if (rolls().chance(0.3)) take_time();
+    const auto n = static_cast<std::size_t>(rolls().below(knob("objects")));
+    const pointer& o = objects[n];
+    if (rolls().chance(0.06 * static_cast<double>(knob("moves")))) open.push_back(tern::migrate(o, any_rank()));
+    if (!failing && rolls().chance(0.05)) open.push_back(tern::swap_out(o)); // else it could not come back
+    if (!mortal && rolls().chance(0.2)) tern::send<&guest::note>(o);
+    if (!mortal && rolls().chance(0.1) && objects.size() > 1)
+      open.push_back(tern::call_together<[](guest& a, std::span<guest* const> others) {
+        a.note();
+        others[0]->note();
+      }>(o, {objects[(n + 1) % objects.size()]}));
+    if (rolls().chance(0.02 * static_cast<double>(knob("deaths")))) {
+      party->guests[n].dying = true;
+      open.push_back(tern::destroy(o));
+    }
+  };
+  const auto give_one = [&](const event& e, std::int64_t i) {
+    const std::int64_t brings = party->meetings[place_of(e)].brought[static_cast<std::size_t>(i)];
+    if (brings >= 0)
+      tern::signal(e, i, objects[static_cast<std::size_t>(brings)]);
+    else if (rolls().chance(0.3))
+      tern::signal(e, i, pointer());
+    else if (rolls().chance(0.5))
+      tern::signal(e, i);
+    else
+      tern::signal(e, i, text(i));
+  };
+  for (const auto& [e, i] : mine) {
+    disturb();
+    if (!mortal && e.size() == 1 && e.round() == 0 && rolls().chance(0.5)) {
+      tern::finish([&] { give_one(e, i); });
+      TERN_HOLDS(party->meetings[place_of(e)].over, "an epoch was over before " + text_of(e) + " had fired");
+    } else {
+      give_one(e, i);
+    }
+  }
+  for (auto& one : open) {
+    try {
+      one.get();
+    } catch (const tern::error& x) {
+      const std::string why = x.what();
+      TERN_HOLDS((party->failures > 0 && x.code() == tern::errc::io) || (mortal && x.code() == tern::errc::not_found) ||
+                     why.find("is pinned") != why.npos,
+                 "unexpected: " + why);
+    }
+  }
+  tern::quiesce();
+  for (const auto& [at, m] : party->meetings) {
+    const auto dying = [&](std::int64_t n) { return n >= 0 && party->guests[static_cast<std::size_t>(n)].dying; };
+    const bool may_fail =
+        party->failures > 0 || dying(m.main) || std::any_of(m.brought.begin(), m.brought.end(), dying);
+    TERN_HOLDS((m.ran == 1 && m.over) || (mortal && may_fail && m.ran == 0),
+               "quiesce returned, and round " + text(std::get<2>(at)) + " of event " + text(std::get<1>(at)) +
+                   " has fired " + text(m.ran) + " times");
+  }
+  tern::barrier();
+  if (rank() == 0) // nothing is left claimed
+    for (std::size_t n = 0; n < objects.size(); ++n)
+      if (!party->guests[n].dying)
+        TERN_HOLDS(tern::call<&guest::number>(objects[n]).get() == static_cast<std::int64_t>(n), "another object");
+  tern::barrier();
 }
 
 } // namespace event_properties

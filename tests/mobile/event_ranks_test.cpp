@@ -67,6 +67,12 @@ public:
     }
     return {};
   }
+  /// Gives the last signal of an event of its own.
+  int signal_and_wait(const event& e) {
+    tern::call_signal(e, 0).get();
+    for (int i = 0; i < 3; ++i) tern::this_fiber::yield();
+    return fired_;
+  }
   int fired() const { return fired_; }
   int ran_on() const { return ran_on_; }
   double sum() const { return sum_; }
@@ -208,6 +214,28 @@ TERN_RANK_TEST(an_event_fires_shared_functions_and_lambdas) {
   while (call<&site::fired>(s).get() == 0) tern::this_fiber::yield();
   TERN_EXPECT_EQ(call<&site::ran_on>(s).get(), 0);
   tern::destroy(s).get();
+}
+
+// Also where it could run at once: it comes behind what has the object, and what was sent before.
+TERN_RANK_TEST(an_events_function_waits_for_its_object) {
+  const auto s = make_site();
+  if (rank() == 0) {
+    const event e = tern::make_event<&site::go>(s, 1);
+    TERN_EXPECT_EQ(call<&site::signal_and_wait>(s, e).get(), 0);
+    while (call<&site::fired>(s).get() == 0) tern::this_fiber::yield();
+    for (int i = 1; i < 100; ++i) {
+      const event next = tern::make_event<&site::go>(s, 1);
+      auto before = call<&site::text>(s); // under way by another way
+      if (i % 2 == 0) tern::send<&site::go>(s);
+      tern::signal(next, 0);
+      before.get();
+      const int expected = 1 + i + i / 2;
+      while (call<&site::fired>(s).get() < expected) tern::this_fiber::yield();
+      TERN_EXPECT_EQ(call<&site::fired>(s).get(), expected);
+      TERN_EXPECT_ERROR(tern::call_signal(next, 0).get(), errc::already_exists, "given twice");
+    }
+  }
+  end(s);
 }
 
 TERN_RANK_TEST(who_gave_the_last_signal_is_the_caller) {

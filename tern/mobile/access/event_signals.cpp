@@ -3,6 +3,7 @@
 /// Events of the objects that are here.
 #include <tern/mobile/access/event_signals.hpp>
 
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <tuple>
@@ -40,7 +41,7 @@ std::string event_signals::called(const entry& e) {
 }
 
 // The object is on this rank, and so are all of its events.
-entry* event_signals::find_here(shard& s, object_id id) const {
+inline entry* event_signals::find_here(shard& s, object_id id) const {
   entry* const e = s.entries.find(id);
   return e && e->is_present() && e->coming == 0 ? e : nullptr;
 }
@@ -58,8 +59,7 @@ void event_signals::settle(entry& e, event_state& of, unsigned messages, deferre
   event_set& all = *e.extras->events;
   while (auto f = all.fire(of)) {
     take_one();
-    if (!then.of) then.of = &e;
-    admission_.accept(e, invocation_of(e, *f, actions_of(then)), then);
+    fire(e, *f, then);
   }
   if (of.has_signals()) {
     take_one();
@@ -68,7 +68,32 @@ void event_signals::settle(entry& e, event_state& of, unsigned messages, deferre
   if (there > 0) actions_of(then).done += there;
 }
 
-std::unique_ptr<invocation> event_signals::invocation_of(entry& e, event_firing& f, event_actions& more) const {
+// It can belong to one epoch: that of the last signal that had one. The others end without it.
+void event_signals::fire(entry& e, event_firing& f, deferred_actions& then) {
+  tern::detail::held_context on;
+  for (signal_content& c : f.with.contents) {
+    if (!c.on.get()) continue;
+    if (on.get()) actions_of(then).released.push_back(std::move(on));
+    on = std::move(c.on);
+  }
+  if (f.kind->objects) {
+    actions_of(then).firings.push_back(
+        {f.kind, e.id, f.number, f.round, f.with.last, fired_signals(f.with), std::move(on)});
+    return;
+  }
+  // Not beside what is under way by another way; nor does the line know epochs.
+  if (line_place_ && f.kind->near && !on.get()) {
+    actions_of(then).near.push_back({f.kind, e.id, {f.number, f.round}, f.with.last});
+    return;
+  }
+  if (!then.of) then.of = &e;
+  actions_of(then); // a caller without a message asks whether there are any
+  auto one = invocation_of(e, f);
+  one->on = std::move(on);
+  admission_.accept(e, std::move(one), then);
+}
+
+std::unique_ptr<invocation> event_signals::invocation_of(const entry& e, const event_firing& f) const {
   auto one = std::make_unique<invocation>();
   one->what = f.kind->fired;
   one->source = objects_.rank();
@@ -77,13 +102,16 @@ std::unique_ptr<invocation> event_signals::invocation_of(entry& e, event_firing&
   const firing_note note{f.number, f.round};
   one->message.bytes = f.kind->takes_signals ? pack(one->header, one->to, note, fired_signals(f.with))
                                              : pack(one->header, one->to, note);
-  // It can belong to one epoch: that of the last signal that had one. The others end without it.
-  for (signal_content& c : f.with.contents) {
-    if (!c.on.get()) continue;
-    if (one->on.get()) more.released.push_back(std::move(one->on));
-    one->on = std::move(c.on);
-  }
   return one;
+}
+
+void event_signals::end_round(entry& e, const firing_note& f, unsigned messages, deferred_actions& then) {
+  event_state* const lives =
+      e.extras && e.extras->events ? e.extras->events->ended_with_objects(f.number, f.round) : nullptr;
+  if (lives)
+    settle(e, *lives, messages, then);
+  else
+    actions_of(then).done += messages;
 }
 
 void event_signals::accept(entry& e, std::unique_ptr<invocation> one, deferred_actions& then) {
@@ -138,6 +166,11 @@ void event_signals::accept(entry& e, std::unique_ptr<invocation> one, deferred_a
     answer(0);
     return settle(e, *all.find(s.number), counts, then);
   }
+  case action::ended: {
+    const auto [f] = net::detail::unpack_call<std::tuple<firing_note>>(one->message, sizeof(address));
+    actions_of(then).released.push_back(std::move(one->on));
+    return end_round(e, f, counts, then);
+  }
   default: { // rearm
     const auto [f] = net::detail::unpack_call<std::tuple<firing_note>>(one->message, sizeof(address));
     event_set& all = events_of(e);
@@ -156,7 +189,8 @@ void event_signals::accept(entry& e, std::unique_ptr<invocation> one, deferred_a
 void event_signals::take_out(entry& e, invocation_list& into) {
   if (!e.extras || !e.extras->events) return;
   for (const auto& state : e.extras->events->take()) {
-    packed_event p{state->number, state->size, state->round, state->armed, state->spent, std::move(state->last), {}};
+    const auto spent = static_cast<std::uint8_t>((state->spent ? 1 : 0) | (state->busy ? 2 : 0));
+    packed_event p{state->number, state->size, state->round, state->armed, spent, std::move(state->last), {}};
     invocation_list apart;
     const auto pack_round = [&](std::uint32_t number, event_round& r) {
       std::vector<bool> alone(r.places.size());
@@ -236,15 +270,34 @@ std::uint32_t event_signals::arm_here(object_id id, const event_kind& kind, std:
 
 // The frequent case: neither the first nor the last of its round. A message that counts stands for
 // the others, so that the job does not end meanwhile.
+inline event_state* event_signals::frequent(shard& s, object_id id, const event_note& note) const noexcept {
+  entry* const e = find_here(s, id);
+  if (!e || !e->extras || !e->extras->events) return nullptr;
+  event_state* const of = e->extras->events->find(note.number);
+  if (!of || !of->counted || of->spent || note.round != of->round || note.index >= of->size ||
+      of->now.given + 1 >= of->size || of->now.given == 0 || of->now.places[note.index].rank >= 0 ||
+      (note.type & brings_object) != 0)
+    return nullptr;
+  return of;
+}
+
+bool event_signals::add_bare(object_id id, const event_note& note) {
+  objects_.check(id);
+  if (node_.hold_account().get()) [[unlikely]]
+    return false;
+  shard& s = objects_.shard_of(id);
+  const std::lock_guard hold(s.lock);
+  event_state* const of = frequent(s, id, note);
+  if (!of) return false;
+  event_set::take_bare(of->now, note, objects_.rank());
+  return true;
+}
+
 inline bool event_signals::add_at_once(object_id id, const event_note& note, signal_content& content) {
   shard& s = objects_.shard_of(id);
   const std::lock_guard hold(s.lock);
-  entry* const e = find_here(s, id);
-  if (!e || !e->extras || !e->extras->events) return false;
-  event_state* const of = e->extras->events->find(note.number);
-  if (!of || !of->counted || of->spent || note.round != of->round || note.index >= of->size ||
-      of->now.given + 1 >= of->size || of->now.given == 0 || of->now.places[note.index].rank >= 0)
-    return false;
+  event_state* const of = frequent(s, id, note);
+  if (!of) return false;
   content.on = node_.hold_account();
   event_set::take(of->now, note, objects_.rank(), content);
   return true;
@@ -303,7 +356,57 @@ void event_signals::ended(object_id id, const firing_note& f) noexcept {
   if (e && e->extras && e->extras->events) e->extras->events->ended(f.number, f.round);
 }
 
+event_signals::result event_signals::ended_here(object_id id, const firing_note& f) {
+  deferred_actions then; // the function that calls this counts as under way
+  {
+    shard& s = objects_.shard_of(id);
+    const std::lock_guard hold(s.lock);
+    entry* const e = find_here(s, id);
+    if (!e) return result::not_here;
+    end_round(*e, f, 0, then);
+  }
+  if (then.events) objects_.perform(then);
+  return result::done;
+}
+
+bool event_signals::has_all(object_id id) const {
+  shard& s = objects_.shard_of(id);
+  const std::lock_guard hold(s.lock);
+  return find_here(s, id) != nullptr;
+}
+
+// The message that stood for the signals counts until this does.
+void event_signals::fire_near(const fired_near& f) {
+  if (std::byte* const at = line_place_(node_, f.target, f.kind->near, sizeof f.note)) [[likely]] {
+    std::memcpy(at, &f.note, sizeof f.note);
+    return node_.message_done({});
+  }
+  deferred_actions then;
+  {
+    shard& s = objects_.shard_of(f.target);
+    const std::lock_guard hold(s.lock);
+    entry* const e = s.entries.find(f.target); // the one thread was nowhere else since it had fired
+    event_firing again{f.kind, f.note.number, f.note.round, {}};
+    again.with.last = f.last;
+    then.of = e;
+    admission_.accept(*e, invocation_of(*e, again), then);
+  }
+  objects_.perform(then);
+}
+
 void event_signals::perform(event_actions& then) {
+  // In fibers of their own: each waits for its objects.
+  if (!then.firings.empty()) node_.start_none_at_once();
+  for (fired_with_objects& f : then.firings) {
+    const event_kind& kind = *f.kind;
+    const tern::detail::held_context on = std::move(f.on);
+    const tern::detail::causal_scope in(on.get());
+    node_.run_handler([this, f = std::move(f)]() mutable { f.kind->objects->fire(node_, std::move(f)); },
+                      objects_.rank(), {kind.fires->id(), 0, 0}, kind.fires->name());
+  }
+  then.firings.clear();
+  for (const fired_near& f : then.near) fire_near(f);
+  then.near.clear();
   for (const event_actions::answer& a : then.answers) {
     const tern::detail::causal_scope in(a.on.get());
     if (a.number != 0)

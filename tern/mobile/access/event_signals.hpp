@@ -16,17 +16,12 @@ namespace tern::mobile::detail {
 
 /// The messages that signal and rearm events; each event_kind is the one that arms. Defined with
 /// their handlers.
-extern const invocable signal_message, rearm_message;
-extern const net::handler_record signal_handler, rearm_handler;
+extern const invocable signal_message, rearm_message, round_ended_message;
+extern const net::handler_record signal_handler, rearm_handler, round_ended_handler;
 
 /// The message that makes an event. One that has travelled is a packed_event.
 struct arm_note {
   std::uint32_t size = 0, unused = 0;
-};
-
-/// What a fired invocation's message begins with.
-struct firing_note {
-  std::uint32_t number = 0, round = 0;
 };
 
 /// The events of one rank's objects. Thread-safe.
@@ -36,6 +31,12 @@ struct firing_note {
 /// the object leaves, all of it follows as messages, before anything else runs there.
 class event_signals {
 public:
+  /// Puts an invocation into the rank's own line. \return where its arguments go; null: it must go
+  /// another way.
+  using line_place = std::byte* (*)(net::node& here, object_id id, near_function run, std::size_t arguments);
+  /// On a rank that is one thread and has no others beside it. Before anything else.
+  void fire_by_line(line_place place) noexcept { line_place_ = place; }
+
   event_signals(rank_objects& objects, admission& access) noexcept
       : objects_(objects), node_(objects.node()), admission_(access) {}
 
@@ -57,10 +58,16 @@ public:
   enum class result : std::uint8_t { done, not_here };
   /// `content` is left as it was if the object is not here. \throws what `signal` promises.
   result signal_here(object_id id, const event_note& s, signal_content& content);
+  /// The frequent case of a signal that brings nothing. \return false: nothing has been done.
+  bool add_bare(object_id id, const event_note& s);
   result rearm_here(object_id id, std::uint32_t number, std::uint32_t round);
 
   /// The function that an event ran has returned; its access is not given back yet.
   void ended(object_id id, const firing_note& f) noexcept;
+  /// The same for one with objects: the event may fire again.
+  result ended_here(object_id id, const firing_note& f);
+  /// Are all of its events here?
+  bool has_all(object_id id) const;
   /// Not under a lock.
   void perform(event_actions& then);
   /// "block(1, 1) of 'grid'", or "object 1:3 (block)".
@@ -68,18 +75,22 @@ public:
 
 private:
   entry* find_here(shard& s, object_id id) const;
+  event_state* frequent(shard& s, object_id id, const event_note& note) const noexcept;
   bool add_at_once(object_id id, const event_note& note, signal_content& content);
   void settle(entry& e, event_state& of, unsigned messages, deferred_actions& then);
-  std::unique_ptr<invocation> invocation_of(entry& e, event_firing& f, event_actions& more) const;
+  void fire(entry& e, event_firing& f, deferred_actions& then);
+  void fire_near(const fired_near& f);
+  std::unique_ptr<invocation> invocation_of(const entry& e, const event_firing& f) const;
+  void end_round(entry& e, const firing_note& f, unsigned messages, deferred_actions& then);
 
   rank_objects& objects_;
   net::node& node_;
   admission& admission_;
+  line_place line_place_ = nullptr;
 };
 
 } // namespace tern::mobile::detail
 
 namespace tern {
 template <> inline constexpr bool is_bitwise<mobile::detail::arm_note> = true;
-template <> inline constexpr bool is_bitwise<mobile::detail::firing_note> = true;
 } // namespace tern

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <exception>
+#include <numeric>
 #include <span>
 
 #include <tern/base/error.hpp>
@@ -230,22 +233,30 @@ void destroy_part(const array_operation& op) {
     const int child = part.first();
     open.push_back(tern::call<&destroy_part>(child, op.along(std::move(part))));
   });
-  std::vector<future<void>> gone;
+  // What has been answered is forgotten at once: a million answers take memory that no cache holds.
+  std::deque<future<void>> gone;
+  std::exception_ptr wrong;
+  const auto take_first = [&] {
+    try {
+      gone.front().get();
+    } catch (const error& e) {
+      if (e.code() != errc::not_found) wrong = std::current_exception(); // else by another way
+    } catch (...) {
+      wrong = std::current_exception();
+    }
+    gone.pop_front();
+  };
   in_turn(*array, op, [&] {
     element_pace pace;
     array->for_each(op.box, [&](std::int64_t linear) {
       array->erase(linear);
       gone.push_back(ask_for(action::destroy, destroy_handler, array->layout().id_of(linear)));
       pace.step();
+      while (!gone.empty() && gone.front().ready()) take_first();
     });
   });
-  for (auto& one : gone) {
-    try {
-      one.get();
-    } catch (const error& e) {
-      if (e.code() != errc::not_found) throw; // by another way
-    }
-  }
+  while (!gone.empty()) take_first();
+  if (wrong) std::rethrow_exception(wrong);
   for (auto& one : open) one.get();
   array_table::here().remove(op.array);
 }

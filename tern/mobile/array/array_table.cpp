@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/directory.hpp>
 #include <tern/mobile/object/element_name.hpp>
 #include <tern/net/report/reporter.hpp>
 #include <tern/net/runtime.hpp>
@@ -119,6 +120,15 @@ bool array_record::contains(std::int64_t linear) const {
   const std::lock_guard hold(lock_);
   const present_elements* const at = home_of(linear);
   return at && at->contains(linear);
+}
+
+// They will be looked up. Of a million, each look-up would wait for memory; these wait together.
+void array_record::bring_near(std::span<const std::int64_t> elements) const {
+  const rank_objects& objects = directory::here().objects();
+  for (const std::int64_t linear : elements) {
+    const object_id id = layout_.id_of(linear);
+    objects.shard_of(id).entries.prefetch(id);
+  }
 }
 
 std::size_t array_record::list(std::int64_t from, std::span<std::int64_t> room) const {

@@ -82,6 +82,7 @@ public:
     const bool all = box.is_all_of(layout_);
     for (std::int64_t from = 0;;) {
       const std::size_t n = list(from, some);
+      bring_near(std::span(some).first(n));
       for (std::size_t i = 0; i < n; ++i)
         if (all || box.contains(layout_.index_of(some[i]), layout_.plan().dimensions)) f(some[i]);
       if (n < some.size()) return;
@@ -94,6 +95,7 @@ private:
   present_elements* home_of(std::int64_t linear);
   const present_elements* home_of(std::int64_t linear) const;
   std::size_t list(std::int64_t from, std::span<std::int64_t> room) const;
+  void bring_near(std::span<const std::int64_t> elements) const;
 
   array_layout layout_;
   std::atomic<bool> is_placed_{false};

@@ -52,6 +52,10 @@ directory::directory()
       has_mailboxes_(router_.mail().in_use()) {
   const debugging debug = debugging_of(node_.opts());
   if (debug == debugging::rotate || debug == debugging::random) objects_.attend(detail::rank_objects::to_debug_moves);
+  if (line().in_use())
+    events_.fire_by_line([](net::node& here, object_id id, detail::near_function run, std::size_t arguments) {
+      return of(here).place(id, run, arguments, sizeof(net::wire_header) + sizeof(address) + arguments);
+    });
   node_.report_on(*this);
 }
 

@@ -65,6 +65,7 @@ struct skip_tag {};
 struct note_tag {};
 struct signal_tag {};
 struct rearm_tag {};
+struct round_ended_tag {};
 
 } // namespace
 
@@ -75,6 +76,10 @@ const invocable rearm_message{action::rearm, nullptr, []() -> const std::string&
 const net::handler_record signal_handler{typeid(signal_tag), "tern::signal", __FILE__, &take_control<signal_message>,
                                          true};
 const net::handler_record rearm_handler{typeid(rearm_tag), "tern::rearm", __FILE__, &take_control<rearm_message>, true};
+const invocable round_ended_message{action::ended, nullptr,
+                                    []() -> const std::string& { return round_ended_handler.name(); }, nullptr};
+const net::handler_record round_ended_handler{typeid(round_ended_tag), "end of an event's function", __FILE__,
+                                              &take_control<round_ended_message>, true};
 
 const net::handler_record destroy_handler{
     typeid(destroy_tag), "destroy", __FILE__, &take_control<destroy_message>, false, &take_destroy_here};

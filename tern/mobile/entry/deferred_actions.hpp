@@ -30,6 +30,8 @@ struct event_actions {
   };
   std::vector<answer> answers;
   std::vector<failure> failures;
+  std::vector<fired_with_objects> firings;
+  std::vector<fired_near> near;
   std::vector<tern::detail::held_context> released; ///< of signals that count no longer
   unsigned done = 0;                                ///< messages
 };

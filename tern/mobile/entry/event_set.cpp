@@ -59,8 +59,7 @@ const event_kind* entered_event_kind::find(std::uint32_t arms) {
   return nullptr;
 }
 
-event_state* event_set::find(std::uint32_t number) const noexcept {
-  if (all_.size() == 1) return all_[0]->number == number ? all_[0].get() : nullptr;
+event_state* event_set::find_among(std::uint32_t number) const noexcept {
   const auto at =
       std::lower_bound(all_.begin(), all_.end(), number, [](const auto& e, std::uint32_t n) { return e->number < n; });
   return at != all_.end() && (*at)->number == number ? at->get() : nullptr;
@@ -88,7 +87,8 @@ event_state& event_set::add(const event_kind& kind, const packed_event& p) {
   e->size = p.size;
   e->round = p.round;
   e->armed = p.armed;
-  e->spent = p.spent != 0;
+  e->spent = (p.spent & 1) != 0;
+  e->busy = (p.spent & 2) != 0;
   e->last = p.last;
   for (const packed_signal& s : p.signals) {
     if (s.index >= e->size || s.round < e->round || s.rank < 0) throw bad("a signal that it cannot have");
@@ -119,7 +119,7 @@ bool event_set::rearm(std::uint32_t number, std::uint32_t round) {
 }
 
 std::optional<event_firing> event_set::fire(event_state& e) {
-  if (e.spent || e.now.given < e.size) return {};
+  if (e.spent || e.busy || e.now.given < e.size) return {};
   event_firing f{e.kind, e.number, e.round, {}};
   f.with.given = e.now.given;
   f.with.last = e.now.last;
@@ -128,6 +128,7 @@ std::optional<event_firing> event_set::fire(event_state& e) {
   if (e.kind->takes_signals) f.with.places = e.now.places;
   e.last.swap(e.now.places); // the memory of the round before is for the next
   e.now.given = 0;
+  e.busy = e.kind->objects != nullptr;
   std::fill(e.now.places.begin(), e.now.places.end(), signal_place{});
   if (e.armed == e.round) {
     e.spent = true;
@@ -144,6 +145,15 @@ std::optional<event_firing> event_set::fire(event_state& e) {
 void event_set::ended(std::uint32_t number, std::uint32_t round) noexcept {
   const event_state* const e = find(number);
   if (e && e->spent && e->round == round && e->early.empty()) erase(number);
+}
+
+event_state* event_set::ended_with_objects(std::uint32_t number, std::uint32_t round) noexcept {
+  event_state* const e = find(number);
+  if (!e || !e->busy || round != (e->spent ? e->round : e->round - 1)) return nullptr;
+  e->busy = false;
+  if (!e->spent || e->round != round || !e->early.empty()) return e;
+  erase(number);
+  return nullptr;
 }
 
 void event_set::erase(std::uint32_t number) noexcept {
@@ -168,6 +178,10 @@ error event_set::refuse(const event_note& s, int rank, const std::string& called
   if (e && s.index >= e->size)
     return error(errc::invalid_argument,
                  signal_of(s.index, event) + " was given, which has " + std::to_string(e->size) + " signals");
+  if (e && !fits(*e, s))
+    return error(errc::invalid_argument,
+                 signal_of(s.index, event) + " brings a pointer to another class than its function takes",
+                 "convert the pointer: tern::mobile_ptr<base>(pointer)");
   const signal_place now{s.from, rank, 0};
   const char* const hint = "give each number once in a round; signal e.next_round() for the next one";
   const std::vector<signal_place>* before = nullptr;
@@ -215,6 +229,8 @@ std::string describe_missing(const event_state& e) {
       runs.emplace_back(i, i);
   }
   const std::size_t count = e.size - e.now.given;
+  if (count == 0)
+    return "has all signals of round " + std::to_string(e.round) + ", and the function of the round before runs";
   return "waits for " + std::string(count == 1 ? "signal " : "signals ") + numbers(runs, count) +
          (e.round > 0 ? " of round " + std::to_string(e.round) : "");
 }
@@ -254,6 +270,30 @@ std::span<const std::byte> fired_signals::bytes_of(std::size_t i, std::uint32_t 
   if (s.begin + s.bytes > values.size())
     throw error(errc::invalid_data, "the value of signal " + std::to_string(i) + " lies outside of its message");
   return std::span(values).subspan(static_cast<std::size_t>(s.begin), static_cast<std::size_t>(s.bytes));
+}
+
+named_objects::named_objects(object_id target_id, const fired_signals& in) : places(in.slots.size(), none) {
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> by_id; // and signal
+  for (std::uint32_t i = 0; i < in.slots.size(); ++i) {
+    const std::uint32_t type = in.slots[i].type;
+    if ((type & brings_object) == 0) continue;
+    const auto bytes = in.bytes_of(i, type, "pointer");
+    std::uint64_t bits = 0;
+    if (bytes.size() != sizeof bits)
+      throw error(errc::invalid_data, "signal " + std::to_string(i) + " brings an object without its name");
+    std::memcpy(&bits, bytes.data(), sizeof bits);
+    if (bits == target_id.bits) {
+      places[i] = 0;
+      target = true;
+    } else if (bits != 0) {
+      by_id.emplace_back(bits, i);
+    }
+  }
+  std::sort(by_id.begin(), by_id.end());
+  for (const auto& [bits, i] : by_id) {
+    if (others.empty() || others.back().bits != bits) others.push_back(object_id(bits));
+    places[i] = static_cast<std::uint32_t>(others.size());
+  }
 }
 
 } // namespace tern::mobile::detail

@@ -24,6 +24,8 @@
 namespace tern::mobile::detail {
 
 struct event_kind;
+class line_delivery;
+using near_function = void (*)(line_delivery& from); // mail/own_line.hpp
 
 /// What events run, by the handler that makes them. Static objects only: constructing one enters
 /// the kind.
@@ -42,14 +44,25 @@ private:
 };
 
 inline constexpr std::uint32_t most_signals = 1u << 24; ///< of an event
+inline constexpr std::uint32_t brings_object = 2;       ///< in a value's type: it is a mobile_ptr
+
+struct fired_with_objects;
+
+/// What an event runs that wants the objects which its signals bring.
+struct objects_kind {
+  std::uint32_t (*value)();                               ///< the type of such signals' values
+  void (*fire)(net::node& here, fired_with_objects what); ///< in a fiber: claims them, runs it, lets them go
+};
 
 /// What an event runs: one for each function. As an invocable, it is the message that makes an
 /// event.
 struct event_kind : invocable {
-  const net::handler_record* arms;  ///< the handler that takes that message
-  const net::handler_record* fires; ///< and the one of the invocation that fires
-  const invocable* fired;           ///< that invocation
-  bool takes_signals;               ///< the function wants to see them
+  const net::handler_record* arms;       ///< the handler that takes that message
+  const net::handler_record* fires;      ///< and the one of the invocation that fires
+  const invocable* fired;                ///< that invocation
+  bool takes_signals;                    ///< the function wants to see them
+  const objects_kind* objects = nullptr; ///< null: it wants none, and `fired` is what runs
+  near_function near = nullptr;          ///< takes `fired` from the rank's own line; null: it must not go that way
 };
 
 /// What a signal's message says. `size` and `type` are of its value; type 0: it has none.
@@ -93,7 +106,7 @@ struct packed_signal {
 };
 struct packed_event {
   std::uint32_t number = 0, size = 0, round = 0, armed = 0;
-  std::uint8_t spent = 0;
+  std::uint8_t spent = 0; ///< 2 more if the function of a round is not over
   std::vector<signal_place> last;
   std::vector<packed_signal> signals;
   template <class A> void serialize(A& ar) { ar(number, size, round, armed, spent, last, signals); }
@@ -106,6 +119,7 @@ struct event_state {
   std::uint32_t round = 0;        ///< the one that fires next, or has fired if `spent`
   std::uint32_t armed = 0;        ///< the last one that may fire
   bool spent = false;             ///< `round` has fired, and the next one may not
+  bool busy = false;              ///< of one with objects: the function of the round before is not over
   bool counted = false;           ///< a message that counts stands for its signals
   event_round now;                ///< of `round`
   std::vector<signal_place> last; ///< of the round that has fired last
@@ -116,6 +130,18 @@ struct event_state {
   event_state(const event_state&) = delete;
   event_state& operator=(const event_state&) = delete;
   bool has_signals() const noexcept { return now.given > 0 || !early.empty(); }
+};
+
+/// What a fired invocation's message begins with.
+struct firing_note {
+  std::uint32_t number = 0, round = 0;
+};
+/// One that may go by the rank's own line.
+struct fired_near {
+  const event_kind* kind;
+  object_id target;
+  firing_note note;
+  int last;
 };
 
 /// The signals with which an event fires.
@@ -138,7 +164,11 @@ public:
   bool empty() const noexcept { return all_.empty(); }
   /// In the order of their numbers.
   std::span<const std::unique_ptr<event_state>> all() const noexcept { return all_; }
-  event_state* find(std::uint32_t number) const noexcept;
+  event_state* find(std::uint32_t number) const noexcept {
+    if (all_.size() == 1) [[likely]]
+      return all_.front()->number == number ? all_.front().get() : nullptr;
+    return find_among(number);
+  }
   /// \return its number.
   std::uint32_t add(const event_kind& kind, std::uint32_t size);
   /// One that has travelled. \throws error(invalid_data).
@@ -150,7 +180,8 @@ public:
   template <class Called>
   std::optional<error> signal(const event_note& s, int rank, signal_content& content, const Called& called) {
     event_state* const e = find(s.number);
-    if (e && s.index < e->size && (s.round > e->round || (s.round == e->round && !e->spent))) [[likely]] {
+    if (e && fits(*e, s) && s.index < e->size && (s.round > e->round || (s.round == e->round && !e->spent)))
+        [[likely]] {
       event_round& r = s.round == e->round ? e->now : e->early[s.round];
       if (r.places.empty()) r.places.resize(e->size);
       if (r.places[s.index].rank < 0) [[likely]] {
@@ -162,10 +193,14 @@ public:
   }
   /// The same for a number of a round, known to be missing. \pre the round has its places.
   static void take(event_round& r, const event_note& s, int rank, signal_content& content) {
+    take_bare(r, s, rank);
+    if (s.type != 0 || content.on.get()) r.contents.push_back(std::move(content));
+  }
+  /// The same for one that brings nothing and counts for no epoch.
+  static void take_bare(event_round& r, const event_note& s, int rank) noexcept {
     r.places[s.index] = {s.from, rank, 0};
     ++r.given;
     r.last = rank;
-    if (s.type != 0 || content.on.get()) r.contents.push_back(std::move(content));
   }
   /// The round after `round` may fire. \return false: the event is over, or was never made.
   bool rearm(std::uint32_t number, std::uint32_t round);
@@ -174,11 +209,19 @@ public:
   std::optional<event_firing> fire(event_state& e);
   /// The function that `round` has run has returned.
   void ended(std::uint32_t number, std::uint32_t round) noexcept;
+  /// The same for one with objects; nothing if it was told before. \return the event, which may
+  /// fire now; null: it does not.
+  event_state* ended_with_objects(std::uint32_t number, std::uint32_t round) noexcept;
   void erase(std::uint32_t number) noexcept;
   /// Takes all out, for a journey.
   std::vector<std::unique_ptr<event_state>> take() noexcept { return std::exchange(all_, {}); }
 
 private:
+  // Does it bring no object, or one of the class that the function takes?
+  static bool fits(const event_state& e, const event_note& s) noexcept {
+    return (s.type & brings_object) == 0 || !e.kind->objects || s.type == e.kind->objects->value();
+  }
+  event_state* find_among(std::uint32_t number) const noexcept;
   error refuse(const event_note& s, int rank, const std::string& called) const;
 
   std::uint32_t next_;
@@ -207,10 +250,30 @@ struct fired_signals {
   template <class A> void serialize(A& ar) { ar(slots, values); }
 };
 
+/// A round of an event with objects, which has fired.
+struct fired_with_objects {
+  const event_kind* kind = nullptr;
+  object_id target;
+  std::uint32_t number = 0, round = 0;
+  int last = -1; ///< the rank of the last signal
+  fired_signals with;
+  tern::detail::held_context on{};
+};
+
+/// What the signals of a round name: the target, and other objects, each once.
+struct named_objects {
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+  std::vector<object_id> others;     ///< in the order of their ids
+  std::vector<std::uint32_t> places; ///< by signal: 0 the target, else 1 more than among the others; none
+  bool target = false;               ///< that is named, too
+  named_objects(object_id target, const fired_signals& in);
+};
+
 } // namespace tern::mobile::detail
 
 namespace tern {
 template <> inline constexpr bool is_bitwise<mobile::detail::event_note> = true;
 template <> inline constexpr bool is_bitwise<mobile::detail::signal_place> = true;
 template <> inline constexpr bool is_bitwise<mobile::detail::fired_slot> = true;
+template <> inline constexpr bool is_bitwise<mobile::detail::firing_note> = true;
 } // namespace tern

@@ -14,12 +14,15 @@ namespace {
 const event_kind plain{{action::arm, nullptr, nullptr, nullptr}, nullptr, nullptr, nullptr, false};
 const event_kind seeing{{action::arm, nullptr, nullptr, nullptr}, nullptr, nullptr, nullptr, true};
 
+const objects_kind with_objects{[]() -> std::uint32_t { return 8 | brings_object | 1; }, nullptr};
+const event_kind meeting{{action::arm, nullptr, nullptr, nullptr}, nullptr, nullptr, nullptr, true, &with_objects};
+
 byte_buffer bytes_of(const std::string& text) { return byte_buffer::copy_of(std::as_bytes(std::span(text))); }
 
 /// The error's text, or nothing.
 std::string give(event_set& all, std::uint32_t number, std::uint32_t index, int rank = 0, std::uint32_t round = 0,
                  const std::string& value = {}) {
-  signal_content content{index, value.empty() ? 0u : 7u, bytes_of(value), {}};
+  signal_content content{index, value.empty() ? 0u : 5u, bytes_of(value), {}};
   const auto wrong =
       all.signal({{}, number, round, index, 0, content.type, 0}, rank, content, [] { return std::string("it"); });
   return wrong ? wrong->message() : std::string();
@@ -107,7 +110,7 @@ TEST(event_set, gives_values_in_the_order_of_numbers) {
   ASSERT_TRUE(f.has_value());
   const fired_signals in(f->with);
   const auto text = [&](std::size_t i) {
-    const auto b = in.bytes_of(i, 7, "text");
+    const auto b = in.bytes_of(i, 5, "text");
     return std::string(reinterpret_cast<const char*>(b.data()), b.size());
   };
   EXPECT_EQ(text(0), "zero, which is longer than sixteen bytes");
@@ -122,7 +125,7 @@ TEST(event_set, gives_values_in_the_order_of_numbers) {
     return std::string();
   };
   EXPECT_EQ(text_of([&] { text(1); }), "signal 1 of rank 5 has brought no value, and a text was asked for");
-  EXPECT_EQ(text_of([&] { static_cast<void>(in.bytes_of(2, 8, "number")); }),
+  EXPECT_EQ(text_of([&] { static_cast<void>(in.bytes_of(2, 9, "number")); }),
             "signal 2 of rank 1 has not brought a number, but a value of another type");
 }
 
@@ -155,6 +158,71 @@ TEST(event_set, names_runs_of_missing_numbers) {
   for (std::uint32_t i = 0; i < 100; i += 5) EXPECT_EQ(give(all, many, i), "");
   EXPECT_EQ(describe_missing(*all.find(many)),
             "waits for signals 1 to 4, 6 to 9, 11 to 14, 16 to 19, 21 to 24, 26 to 29, 31 to 34, 36 to 39 and 48 more");
+}
+
+/// Brings an object, or nothing. The error's text, or nothing.
+std::string bring(event_set& all, std::uint32_t number, std::uint32_t index, object_id id, std::uint32_t round = 0,
+                  std::uint32_t type = 8 | brings_object | 1) {
+  signal_content content{index, type, byte_buffer::copy_of(std::as_bytes(std::span(&id.bits, 1))), {}};
+  const auto wrong = all.signal({{}, number, round, index, 0, type, 0}, 0, content, [] { return std::string("it"); });
+  return wrong ? wrong->message() : std::string();
+}
+
+TEST(event_set, a_round_with_objects_waits_for_the_one_before) {
+  event_set all;
+  const std::uint32_t e = all.add(meeting, 1);
+  EXPECT_TRUE(all.rearm(e, 1));
+  for (std::uint32_t round = 0; round < 3; ++round) EXPECT_EQ(bring(all, e, 0, object_id(0, 7), round), "");
+  EXPECT_TRUE(fires(all, e));
+  EXPECT_FALSE(fires(all, e)); // its function runs
+  EXPECT_EQ(describe_missing(*all.find(e)), "has all signals of round 1, and the function of the round before runs");
+  EXPECT_EQ(all.ended_with_objects(e, 1), nullptr); // another round's
+  EXPECT_FALSE(fires(all, e));
+  EXPECT_EQ(all.ended_with_objects(e, 0), all.find(e));
+  EXPECT_EQ(all.ended_with_objects(e, 0), nullptr); // told twice
+  EXPECT_TRUE(fires(all, e));
+  EXPECT_FALSE(fires(all, e));
+  EXPECT_EQ(all.ended_with_objects(e, 1), all.find(e));
+  EXPECT_TRUE(fires(all, e));
+  EXPECT_EQ(all.ended_with_objects(e, 2), nullptr); // it was not rearmed
+  EXPECT_EQ(all.find(e), nullptr);
+}
+
+TEST(event_set, a_round_with_objects_travels) {
+  event_set there(4);
+  const packed_event p{3, 1, 5, 6, 2, {}, {{5, 0, 0, 2, {}, {}}}};
+  event_state& e = there.add(meeting, p);
+  EXPECT_FALSE(fires(there, 3));
+  EXPECT_EQ(there.ended_with_objects(3, 4), &e);
+  EXPECT_TRUE(fires(there, 3));
+}
+
+TEST(event_set, signals_bring_objects_of_the_class_that_is_wanted) {
+  event_set all;
+  const std::uint32_t e = all.add(meeting, 3), f = all.add(seeing, 1);
+  EXPECT_EQ(bring(all, e, 1, object_id(0, 7), 0, 16 | brings_object | 1),
+            "signal 1 of event 1 of it brings a pointer to another class than its function takes");
+  EXPECT_EQ(give(all, e, 1, 0, 0, "a value"), "");
+  EXPECT_EQ(bring(all, f, 0, object_id(0, 7), 0, 16 | brings_object | 1), ""); // a value as any other
+}
+
+TEST(event_set, names_each_object_once) {
+  event_set all;
+  const std::uint32_t e = all.add(meeting, 6);
+  const object_id target(0, 5), big(2, 1), small(0, 9);
+  std::uint32_t i = 0;
+  for (const object_id id : {big, target, small, big, object_id()}) EXPECT_EQ(bring(all, e, i++, id), "");
+  EXPECT_EQ(give(all, e, i, 0, 0, "text"), "");
+  const auto f = all.fire(*all.find(e));
+  ASSERT_TRUE(f.has_value());
+  const named_objects named(target, fired_signals(f->with));
+  EXPECT_EQ(named.others, (std::vector{small, big}));
+  EXPECT_TRUE(named.target);
+  constexpr std::uint32_t none = named_objects::none;
+  EXPECT_EQ(named.places, (std::vector<std::uint32_t>{2, 0, 1, 2, none, none}));
+  fired_signals torn(f->with);
+  torn.slots[0].bytes = 4;
+  EXPECT_THROW(named_objects(target, torn), error);
 }
 
 } // namespace

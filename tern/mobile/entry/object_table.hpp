@@ -25,7 +25,8 @@ namespace tern::mobile::detail {
 /// ids of one rank, numbers that differ by two to this power follow each other here, and four of
 /// those share a cache line.
 ///
-/// Thread-safety: one thread at a time, but `looks_marked`, which any thread may call at any time.
+/// Thread-safety: one thread at a time, but `looks_marked` and `prefetch`, which any thread may
+/// call at any time.
 /// A change makes `changes_` odd, changes slots, and makes it even again; a look is good if the
 /// number was even and has not changed meanwhile (a sequence lock: Boehm, "Can seqlocks get along
 /// with programming language memory models?", MSPC 2012). Arrays that were too small are kept for
@@ -90,6 +91,12 @@ public:
     const auto n = number_of(s);
     if (!n) return {};
     return std::pair(object_id(id_of(s)), *n);
+  }
+  /// Brings the slot near, if it is where it belongs. Looks at nothing. Any thread.
+  void prefetch(object_id id) const noexcept {
+    // acquire: as in looks_marked
+    if (const array* const a = slots_.load(std::memory_order_acquire))
+      __builtin_prefetch(&a->slots[a->place_of(id.bits)]);
   }
   std::size_t size() const noexcept { return size_; }
   std::size_t capacity() const noexcept {

@@ -33,6 +33,15 @@ void post_signal(net::node& here, object_id target, const event_note& s, byte_bu
 
 } // namespace
 
+// \throws error(invalid_argument).
+void event_access::bad_signal(const event& e, std::int64_t i) {
+  check_not_null(e, "signalled");
+  throw error(errc::invalid_argument,
+              "signal " + std::to_string(i) + " of an event of " + std::to_string(e.size_) +
+                  " signals was given (event " + std::to_string(e.number_) + " of object " + to_string(e.object_) + ")",
+              "signals have the numbers 0 to " + std::to_string(e.size_ - 1));
+}
+
 event event_access::make(object_id target, const event_kind& kind, std::int64_t n) {
   if (n < 1 || n > most_signals)
     throw error(errc::invalid_argument, "an event of " + std::to_string(n) + " signals was asked for",
@@ -51,26 +60,19 @@ event event_access::make(object_id target, const event_kind& kind, std::int64_t 
   return e;
 }
 
-event_note event_access::note_of(const event& e, std::int64_t i, const signal_value& value) {
-  check_not_null(e, "signalled");
-  if (i < 0 || i >= e.size_)
-    throw error(errc::invalid_argument,
-                "signal " + std::to_string(i) + " of an event of " + std::to_string(e.size_) +
-                    " signals was given (event " + std::to_string(e.number_) + " of object " + to_string(e.object_) +
-                    ")",
-                "signals have the numbers 0 to " + std::to_string(e.size_ - 1));
+inline event_note event_access::note_of(const event& e, std::int64_t i, std::uint32_t type) {
+  if (!e || i < 0 || i >= e.size_) [[unlikely]]
+    bad_signal(e, i);
   const auto* const running = running_invocation::here();
-  return {running ? running->id() : object_id(),
-          e.number_,
-          e.round_,
-          static_cast<std::uint32_t>(i),
-          e.size_,
-          value.type,
-          0};
+  return {running ? running->id() : object_id(), e.number_, e.round_, static_cast<std::uint32_t>(i), e.size_, type, 0};
+}
+
+void event_access::give(const event& e, std::int64_t i) {
+  if (!directory::of(net::node::here()).events().add_bare(e.object_, note_of(e, i, 0))) give(e, i, {});
 }
 
 void event_access::give(const event& e, std::int64_t i, signal_value value) {
-  const event_note s = note_of(e, i, value);
+  const event_note s = note_of(e, i, value.type);
   net::node& here = net::node::here();
   signal_content content{s.index, s.type, std::move(value.bytes), {}};
   try {
@@ -82,7 +84,7 @@ void event_access::give(const event& e, std::int64_t i, signal_value value) {
 }
 
 future<void> event_access::call(const event& e, std::int64_t i, signal_value value) {
-  const event_note s = note_of(e, i, value);
+  const event_note s = note_of(e, i, value.type);
   net::node& here = net::node::here();
   signal_content content{s.index, s.type, std::move(value.bytes), {}};
   promise<void> done;
@@ -121,9 +123,16 @@ void event_access::tell(signals& in, object_id target, const firing_note& f) {
   in.of_.round_ = f.round;
 }
 
+signals event_access::signals_of(fired_with_objects& what) {
+  signals in;
+  in.what_ = std::move(what.with);
+  tell(in, what.target, {what.number, what.round});
+  return in;
+}
+
 } // namespace mobile::detail
 
-void signal(const event& e, std::int64_t i) { mobile::detail::event_access::give(e, i, {}); }
+void signal(const event& e, std::int64_t i) { mobile::detail::event_access::give(e, i); }
 future<void> call_signal(const event& e, std::int64_t i) { return mobile::detail::event_access::call(e, i, {}); }
 event rearm(const event& e) { return mobile::detail::event_access::rearm(e); }
 

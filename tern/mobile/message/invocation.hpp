@@ -60,7 +60,8 @@ enum class action : std::uint8_t {
   settle, ///< nothing; answered when no invocation has released its access
   arm,    ///< makes an event (entry/event_set.hpp)
   signal, ///< of one
-  rearm   ///< of one
+  rearm,  ///< of one
+  ended   ///< the function of a round is over
 };
 
 /// One for each function that may be invoked, and for each of the runtime's own messages to

@@ -19,7 +19,9 @@ namespace {
 /// Would a rank have sent it of its own accord, without a program that asked for it?
 bool is_unasked(const invocation& one) {
   const action what = one.what->what;
-  return (what == action::migrate || what == action::return_credit || what == action::destroy) && one.header.reply == 0;
+  return (what == action::migrate || what == action::return_credit || what == action::destroy ||
+          what == action::ended) &&
+         one.header.reply == 0;
 }
 
 constexpr const char* stale_pointer = "do not use pointers to destroyed objects";

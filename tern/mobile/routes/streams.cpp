@@ -113,6 +113,7 @@ void router::accept(entry& e, std::unique_ptr<invocation> one, deferred_actions&
   case action::arm:
   case action::signal:
   case action::rearm:
+  case action::ended:
     return events_.accept(e, std::move(one), then);
   }
 }

@@ -77,6 +77,17 @@ void start_together(together_ref call) {
   here.fibers().spawn([call = std::move(call)] { claimer(*call).run(); }, {.name = name});
 }
 
+void run_together(together_ref call) noexcept {
+  claimer c(*call);
+  try {
+    c.begin();
+  } catch (...) {
+    call->failed(std::current_exception());
+    return call->publish();
+  }
+  c.run();
+}
+
 arrived_claims::arrived_claims(net::node& here, const net::payload& message) : node_(here) {
   std::vector<claim_name> names;
   input_archive ar(net::detail::body_of(message.bytes));

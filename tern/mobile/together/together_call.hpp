@@ -93,6 +93,10 @@ using together_ref = std::unique_ptr<together_call, together_call::goes>;
 /// object that was added twice.
 void start_together(together_ref call);
 
+/// The same in the calling fiber, which runs no invocation: returns when all objects have been let
+/// go. What goes wrong, `failed` is told.
+void run_together(together_ref call) noexcept;
+
 /// On the rank that has all objects, in the handler of what `post_to` has sent: lets them go at the
 /// end of its life.
 class arrived_claims {

@@ -74,11 +74,6 @@ const option<std::string> progress_option{
     "what polls for messages: an idle worker, or a thread of its own, which costs a CPU's time but answers while all "
     "workers are busy",
     one_of({"worker", "thread"})};
-const option<std::string> unhandled_option{
-    "unhandled", "stop",
-    "what an exception does that no code takes: stop: out of a handler that was sent it ends the job; in a "
-    "future that is dropped it is told of when the job ends; stop-all: both end the job; report: both are told of",
-    one_of({"stop", "report", "stop-all"})};
 const option<std::string> bind_option{"bind", "none", "bind each worker to", one_of({"none", "core", "numa"})};
 const option<int> stack_option{"stack-kib", 256, "stack of each fiber, KiB", between<int>(16, 1 << 20)};
 const option<int> spin_option{"spin-us", -1,
@@ -221,6 +216,11 @@ aggregation aggregation_of(const options& opts) {
   const std::string& word = opts[aggregate_option];
   return word == "on" ? aggregation::on : word == "off" ? aggregation::off : aggregation::automatic;
 }
+const option<std::string> unhandled_option{
+    "unhandled", "stop",
+    "what an exception does that no code takes: stop: out of a handler that was sent it ends the job; in a "
+    "future that is dropped it is told of when the job ends; stop-all: both end the job; report: both are told of",
+    one_of({"stop", "report", "stop-all"})};
 bool stops_at_unhandled(const options& opts) { return opts[unhandled_option] != "report"; }
 bool stops_at_dropped(const options& opts) { return opts[unhandled_option] == "stop-all"; }
 std::size_t stack_bytes(const options& opts) { return static_cast<std::size_t>(opts[stack_option]) * 1024; }

@@ -28,6 +28,7 @@ struct job_settings {
 std::size_t stack_bytes(const options& opts);
 extern const option<std::string> aggregate_option;
 aggregation aggregation_of(const options& opts);
+extern const option<std::string> unhandled_option;
 /// At an exception that leaves a handler for which no caller waits.
 bool stops_at_unhandled(const options& opts);
 /// At a future that is dropped with an exception.
