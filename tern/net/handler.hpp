@@ -78,7 +78,8 @@ class handler_record {
 public:
   /// \param runs what `run` hands to `node::run_handler`, if that is all it does; null: it does
   /// more.
-  /// \param ageless its messages belong to no generation (failure/generation.hpp), and do not count.
+  /// \param ageless its messages belong to no generation (failure/generation.hpp), and do not
+  /// count.
   handler_record(const std::type_info& identity, std::string_view pretty, const char* file, handler_entry run,
                  bool internal = false, handler_entry runs = nullptr, handler_run many = {}, bool ageless = false);
   handler_record(const handler_record&) = delete;

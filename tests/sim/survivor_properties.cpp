@@ -57,6 +57,8 @@ void check_generation(int generation, const char* what) {
 void note(int generation, int hops, std::int64_t epoch) {
   check_generation(generation, "a message");
   take_time();
+  // Long enough for others to agree without this rank, if they could.
+  if (rolls().chance(0.02)) tern::this_fiber::sleep_for(rolls().below(2000) * 1us);
   try {
     if (hops > 0) {
       const int to = any_living();

@@ -8,8 +8,8 @@
 /// *abandons* its generation, at once and where messages arrive:
 /// - what waits for other ranks fails with error(rank_lost), which names the dead: calls, remote
 ///   promises, collectives, `quiesce`, epochs; and so does what begins now: `send`, `call`, …;
-/// - what is queued to be sent is dropped, so are handlers that have not begun, and messages of this
-///   generation and older ones that arrive: none of them is counted. Messages of later ones are
+/// - what is queued to be sent is dropped, so are handlers that have not begun, and messages that
+///   arrive of this generation and older ones: none of them is counted. Messages of later ones are
 ///   kept;
 /// - `post` and what stands on it drops messages silently: the runtime's own code need not ask.
 ///
@@ -44,8 +44,8 @@ int generation_of(const node& here) noexcept;
 bool abandoned(const node& here) noexcept;
 /// The ranks that are not known to be dead, ascending. Any thread.
 std::vector<int> living(const node& here);
-/// error(rank_lost) that names the ranks which were lost since the generation began, or if none
-/// was, all that are known to be dead. \param what failed, with its object: "call of 'f' on rank 3".
+/// error(rank_lost) that names all ranks that are known to be dead. \param what failed, with its
+/// object: "call of 'f' on rank 3".
 error rank_lost_error(const node& here, const std::string& what);
 /// \throws `rank_lost_error` if the generation is abandoned, or `rank` is dead. Any thread.
 void check_living(const node& here, int rank, const char* what);
@@ -66,8 +66,8 @@ inline constexpr std::int64_t finished_copy = INT64_MAX;
 /// generation: counters, the world, epochs and calls are new, and messages of it that have come
 /// are delivered. When it returns on this rank, another one may already have sent in the new
 /// generation.
-/// \param copy of this rank, complete on all ranks; -1: none. \return at once, with the
-/// present state, if nothing was abandoned. In one fiber at a time, which is no handler that counts.
+/// \param copy of this rank, complete on all ranks; -1: none. \return at once, with the present
+/// state, if nothing was abandoned. In one fiber at a time, which is no handler that counts.
 /// \throws error(rank_lost) if this rank itself is taken for dead (test switch of inproc).
 recovery recover(node& here, std::int64_t copy);
 

@@ -40,8 +40,8 @@ public:
   void wait(std::chrono::microseconds at_most) override;
   void wake() noexcept override; ///< any thread
 
-  /// This rank's generation is abandoned: messages of it are dropped from now on, and those of later
-  /// ones kept.
+  /// This rank's generation is abandoned: messages of it are dropped from now on, and those of
+  /// later ones kept.
   void abandon_generation() noexcept;
   /// The next one begins: nothing that came before it counts, and what is kept of it is given out.
   void begin_generation(int number);

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <tern/net/handler.hpp>
 #include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
