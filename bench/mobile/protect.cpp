@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Protected steps of simulated jobs: what copies cost, and how long it takes to go on when a rank has
-/// died. Times are virtual, of a network with a gigabyte a second.
+/// Protected steps of simulated jobs: what copies cost, and how long it takes to go on when a rank
+/// has died. Times are virtual, of a network with a gigabyte a second.
 
 #include <algorithm>
 #include <chrono>

@@ -12,7 +12,8 @@ namespace tern::mobile::detail {
 /// those that are second, and so on, in a ring; each one's buddy is the next of another host, or if
 /// all are on one host the next. So ranks of one host have different buddies, if hosts have the same
 /// number of ranks.
-/// \param ranks ascending. \param hosts by rank of the job: the same number for those of one host.
+/// \param ranks ascending. \param hosts by rank of the job: the same number for those of one
+/// host.
 /// \return for each of `ranks` its buddy; of one rank alone, itself.
 std::vector<std::int32_t> buddies_of(const std::vector<std::int32_t>& ranks, const std::vector<std::int32_t>& hosts);
 
