@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Protected steps of simulated jobs: what copies cost, and how long it takes to go on when a rank has
-/// died. Times are virtual.
+/// Protected steps of simulated jobs: what copies cost, and how long it takes to go on when a rank
+/// has died. Times are virtual, of a network with a gigabyte a second.
 
 #include <algorithm>
 #include <chrono>
@@ -54,6 +54,7 @@ outcome run(const plan& p, double crash_at = -1) {
   outcome all;
   sim::world world;
   world.ranks = p.ranks;
+  world.network.bandwidth = 1e9;
   if (p.dies >= 0) world.faults.crash.push_back({p.dies, crash_at});
   const auto ended = sim::run(world, [&] {
     mobile_array<brick> bricks;
@@ -101,7 +102,7 @@ nlohmann::json protect_cost(int ranks) {
 
 nlohmann::json recover(int ranks) {
   using namespace std::chrono_literals;
-  plan p{.ranks = ranks, .each = 16, .bytes = 32768, .steps = 6, .work = 10ms, .interval = 15ms};
+  plan p{.ranks = ranks, .each = 16, .bytes = 262144, .steps = 6, .work = 30ms, .interval = 40ms};
   const outcome undisturbed = run(p);
   p.dies = ranks / 2;
   const outcome disturbed = run(p, undisturbed.seconds / 2);

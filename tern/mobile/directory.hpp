@@ -209,8 +209,8 @@ public:
   void abandon();
   /// In a fiber, after `abandon`: waits for what goes on on the disk.
   void settle_disk();
-  /// All objects that are here end, and nothing is known of any object. \pre no invocation runs, and
-  /// no message is under way
+  /// All objects that are here end, and nothing is known of any object. \pre no invocation runs,
+  /// and no message is under way
   void reset();
 
 private:

@@ -101,6 +101,7 @@ public:
 private:
   friend class invocation_series;
   void give_up(entry& e, deferred_actions& then);
+  bool has_given_up(const entry* e) const noexcept;
   void* admit_at_once(const invocable& what, const net::wire_header& header, const address& to, int source, entry*& e);
   bool admits_next(entry& e, const address& to, int source);
   bool finish_at_once(entry& e, bool exclusive) noexcept;

@@ -43,6 +43,11 @@ void check_claimed(const entry* e, object_id id) {
 
 } // namespace
 
+// A rank has died, and with it what was claimed may have gone.
+bool admission::has_given_up(const entry* e) const noexcept {
+  return objects_.abandoned() && (!e || e->at != entry::place::here || e->claims == 0);
+}
+
 bool admission::try_claim(claimed_object& one) {
   tern::detail::activations::settle();
   shard& s = objects_.shard_of(one.id);
@@ -94,6 +99,7 @@ void admission::end_claim(object_id id, bool shared) {
     shard& s = objects_.shard_of(id);
     const std::lock_guard hold(s.lock);
     e = s.entries.find(id);
+    if (has_given_up(e)) return;
     check_claimed(e, id);
   }
   end_claim(*e, shared); // it stays as long as it is claimed
@@ -102,6 +108,7 @@ void admission::end_claim(object_id id, bool shared) {
 void admission::end_claim(entry& e, bool shared) {
   {
     const std::lock_guard hold(objects_.shard_of(e.id).lock);
+    if (has_given_up(&e)) return;
     check_claimed(&e, e.id);
     --e.claims;
     if (objects_.attends() == 0 && e.waiting.empty() && !e.travel) [[likely]] {

@@ -25,7 +25,7 @@ std::vector<std::int32_t> buddies_of(const std::vector<std::int32_t>& ranks, con
   std::sort(ring.begin(), ring.end(), [](const member& a, const member& b) {
     return std::tuple(a.place, a.host, a.index) < std::tuple(b.place, b.host, b.index);
   });
-  // Of each place in the ring: how far it is to the next of another host; from the back, twice round.
+  // By place in the ring: how far it is to the next of another host. From the back, twice round.
   std::vector<std::size_t> step(n, 1);
   if (seen.size() > 1)
     for (std::size_t i = 2 * n; i-- > 0;) {

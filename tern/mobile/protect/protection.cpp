@@ -23,7 +23,7 @@
 #include <tern/mobile/protect/roll_back.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/communicator.hpp>
-#include <tern/net/failure/survivors.hpp>
+#include <tern/net/failure/generation.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/rank_local.hpp>
 #include <tern/net/runtime.hpp>
@@ -56,7 +56,7 @@ void recover_after_work(net::node& here) {
   here.fibers().spawn(
       [&here, &state] {
         try { // until nothing is to be agreed on, or the job is over
-          while (net::detail::abandoned(here) && here.survivors().recover(net::detail::finished_copy)) {
+          while (net::detail::abandoned(here) && net::detail::recover_unless_over(here, net::detail::finished_copy)) {
           }
         } catch (const error& e) { // this rank itself is taken for dead
           if (e.code() != errc::rank_lost) throw;
@@ -258,7 +258,7 @@ void protected_run::send_copy(job_copy& copy) {
 bool protected_run::recover() {
   const auto begun = fiber_clock::now();
   directory::of(here_).settle_disk();
-  const auto agreed = here_.survivors().recover(copy_);
+  const auto agreed = net::detail::recover_unless_over(here_, copy_);
   const std::vector<int> living = net::detail::living(here_);
   done_.lost.clear();
   for (int r = 0; r < here_.size(); ++r)

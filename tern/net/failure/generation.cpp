@@ -82,6 +82,7 @@ void check_living(const node& here, int rank, const char* what) {
   if (here.generation().abandoned() || here.generation().is_dead(rank)) throw here.lost(rank, what);
 }
 
+std::optional<recovery> recover_unless_over(node& here, std::int64_t copy) { return here.survivors().recover(copy); }
 recovery recover(node& here, std::int64_t copy) {
   if (auto begun = here.survivors().recover(copy)) return *std::move(begun);
   throw error(errc::internal, "rank " + std::to_string(here.rank()) +

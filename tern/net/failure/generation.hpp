@@ -17,6 +17,7 @@
 /// world is made of the survivors. A rank that dies meanwhile, or later, starts all this again.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <tern/base/error.hpp>
@@ -70,6 +71,9 @@ inline constexpr std::int64_t finished_copy = INT64_MAX;
 /// state, if nothing was abandoned. In one fiber at a time, which is no handler that counts.
 /// \throws error(rank_lost) if this rank itself is taken for dead (test switch of inproc).
 recovery recover(node& here, std::int64_t copy);
+/// The same; nothing if another rank has come to the end of the job meanwhile: then all have done
+/// what the job is for.
+std::optional<recovery> recover_unless_over(node& here, std::int64_t copy);
 
 } // namespace detail
 } // namespace tern::net
