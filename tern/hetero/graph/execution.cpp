@@ -133,6 +133,16 @@ worker_base* task_execution::run_task(tasklet* x) noexcept {
   return tern::detail::this_worker_base();
 }
 
+void task_execution::begin_here(task_record* t) noexcept {
+  const worker* const w = tern::detail::this_worker();
+  const bool fiber = w && w->home == &core_ && w->running;
+  t = make_ready(t, fiber);
+  if (!t) return;
+  const bool released_by_user = t->sound(); // as in `run_task`
+  run_body(t);
+  if (!released_by_user) complete(t, false);
+}
+
 void task_execution::submitted_after(task_record* t, std::int32_t links) noexcept {
   // acq_rel: what its predecessors wrote is visible to it. Some of them may have been through
   // already.
