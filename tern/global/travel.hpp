@@ -50,6 +50,7 @@
 #include <utility>
 
 #include <tern/base/archive.hpp>
+#include <tern/base/options.hpp>
 #include <tern/global/transfer/argument.hpp>
 #include <tern/global/transfer/descriptor.hpp>
 #include <tern/hetero/hetero_object.hpp>
@@ -58,6 +59,9 @@
 namespace tern {
 
 namespace global {
+
+/// `global-inline`: up to so many bytes travel within their message.
+extern const option<int> inline_option;
 
 /// What the calling rank has sent and received of device data. `announced` = `sent` + `dropped` +
 /// `failed` + `departing`.

@@ -199,6 +199,8 @@ public:
       hetero::detail::moved_from();
     return state_;
   }
+  /// Gives the handle up. \return it, counted; null: there was none.
+  hetero::detail::object_state* release_handle() noexcept { return std::exchange(state_, nullptr); }
   const hetero::detail::box& inside_part() const noexcept { return part_; }
   bool whole() const { return part_ == hetero::detail::all_of(*inside()); }
 
@@ -279,6 +281,12 @@ public:
     return o;
   }
 
+  /// For layers above. \param counted one of its handles, which this is from now on; null: none.
+  static hetero_object from_handle(hetero::detail::object_state* counted) noexcept {
+    hetero_object o;
+    if (counted) static_cast<base&>(o) = base(typename base::adopt{}, counted, hetero::detail::all_of(*counted));
+    return o;
+  }
   /// On devices of this kind that have memory of their own the elements lie otherwise, in as many
   /// bytes: as `pack(const T* host, T* device)` puts them, say an array of structures as a
   /// structure of arrays; `unpack(const T* device, T* host)` is the reverse. A kernel learns from

@@ -27,7 +27,7 @@ public:
   packed_object(hetero::detail::object_state* handle, const hetero::detail::box& part, const element_type& of,
                 bool gives);
   ~packed_object();
-  packed_object(packed_object&&) noexcept;
+  packed_object(packed_object&& other) noexcept;
   packed_object& operator=(packed_object&&) = delete;
 
   /// Makes the elements the message's body, if they are large enough, and here. \return whether
@@ -41,7 +41,7 @@ private:
   hetero::detail::box part_;
   element_type of_;
   std::size_t bytes_ = 0;
-  bool gives_ = false, fits_inside_ = false, in_body_ = false;
+  bool any_, gives_ = false, fits_inside_ = false, in_body_ = false;
   mutable hetero::detail::object_state* handle_; ///< until the departure has it
   mutable std::shared_ptr<departure> leaves_;
 };
@@ -49,7 +49,7 @@ private:
 template <class T, int N> class argument {
 public:
   argument(hetero_view<T, N> view, bool gives)
-      : object_(view ? take_handle(view) : nullptr, view.inside_part(), element_of<T, N>(), gives) {}
+      : object_(view.release_handle(), view.inside_part(), element_of<T, N>(), gives) {}
   bool become_body(byte_buffer& body, std::optional<net::detail::loan>& owed) {
     return object_.become_body(body, owed);
   }
@@ -61,7 +61,6 @@ public:
   }
 
 private:
-  static hetero::detail::object_state* take_handle(hetero_view<T, N>& view) { return view.release(); }
   packed_object object_;
 };
 

@@ -20,8 +20,10 @@ namespace tern::global::detail {
 /// A reader, and to whom its data go. They leave when the reader may read and the request has come,
 /// whichever is later.
 ///
-/// Threads: `begin` by one; then `requested` or `dropped` once, by any, while the reader's answer
-/// comes from another.
+/// Its last reference ends the reader, if that has been answered and nothing was taken.
+///
+/// Threads: `begin` by one; then `requested` once, by any, while the reader's answer comes from
+/// another.
 class departure final : hetero::detail::outgoing::listener {
 public:
   /// Whose statistics tell of it; outlives it.
@@ -36,7 +38,7 @@ public:
 
   departure(owner& of, net::node& here, hetero::detail::object_state* handle, const hetero::detail::box& part,
             bool gives) noexcept
-      : owner_(of), here_(here), data_(handle, part, gives), gives_(gives) {}
+      : owner_(of), here_(here), data_(handle, part, gives) {}
 
   /// Takes its place in the order of the object's tasks. \throws as outgoing::begin.
   static void begin(const std::shared_ptr<departure>& self);
@@ -45,32 +47,27 @@ public:
   /// \pre is_here.
   void copy_to(std::byte* to) noexcept;
   /// \pre is_here.
-  byte_buffer take() { return take_bytes(false); }
+  byte_buffer take();
 
   /// Rank `to` wants them, under its number `landing`. The message `h` that says so is done when
   /// they have been sent.
   void requested(int to, std::uint64_t landing, const net::wire_header& h) noexcept;
-  /// No rank does.
-  void dropped() noexcept;
 
 private:
   void answered(hetero::detail::outgoing&) noexcept override;
-  void answer() noexcept;
   void leave() noexcept;
   void tell_failure();
-  byte_buffer take_bytes(bool copies);
 
   owner& owner_;
   net::node& here_;
   hetero::detail::outgoing data_;
-  const bool gives_;
   struct destination {
     int rank;
     std::uint64_t landing;
     net::wire_header request;
   };
   tern::detail::spin_lock guard_;
-  bool ready_ = false, dropped_ = false;
+  bool ready_ = false;
   std::optional<destination> to_;
   std::shared_ptr<departure> self_; ///< while its reader has not been answered
 };

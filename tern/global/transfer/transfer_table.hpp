@@ -71,4 +71,7 @@ private:
   counter inside_{0}, bodies_{0}, announced_{0}, sent_{0}, dropped_{0}, failed_{0}, given_{0}, landed_{0};
 };
 
+/// The same bytes in memory that an object may keep and write to: copied, if it is lent.
+byte_buffer own(byte_buffer memory);
+
 } // namespace tern::global::detail

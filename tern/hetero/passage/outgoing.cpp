@@ -100,9 +100,9 @@ void outgoing::copy_to(std::byte* to) const noexcept {
       std::memcpy(to, where_.address + static_cast<std::size_t>(z * where_.slice + y * where_.pitch) * element, row);
 }
 
-byte_buffer outgoing::take(bool copies) {
+byte_buffer outgoing::take() {
   if (gives_) return give();
-  if (!copies && in_one_piece()) {
+  if (in_one_piece()) {
     auto lender = std::make_unique<part_lender>(held_);
     held_ = nullptr;
     return byte_buffer::borrow(where_.address, bytes_, *lender.release());
@@ -115,20 +115,17 @@ byte_buffer outgoing::take(bool copies) {
 
 byte_buffer outgoing::give() {
   object_state& o = *object_;
-  auto owner = std::make_unique<memory_owner>(o.copies);
+  // What came from elsewhere itself has an owner. (No other thread uses the object.)
+  memory_owner* const owner = o.landed.empty() ? new memory_owner(o.copies) : nullptr;
   byte_buffer all;
   {
     const std::lock_guard hold(o.lock);
     std::byte* const memory = o.host.exchange(nullptr, std::memory_order_acq_rel);
     o.each(o.all, [&](fragment& f) { o.set_valid(f, 0); });
     o.update_on_host();
-    if (o.landed.empty())
-      all = byte_buffer::borrow(memory, bytes_, *owner.release());
-    else
-      all = std::move(o.landed); // it came from elsewhere itself
+    all = owner ? byte_buffer::borrow(memory, bytes_, *owner) : std::move(o.landed);
   }
   release();
-  if (owner) owner->take_back(nullptr);
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
+#include <string>
 
 #include <tern/base/bytes.hpp>
 #include <tern/hetero/access.hpp>
@@ -49,15 +50,17 @@ public:
   /// Null: the data are here. \pre answered.
   const std::exception_ptr& failure() const noexcept { return failure_; }
   std::size_t bytes() const noexcept { return bytes_; }
+  std::string text() const { return text_of(*object_, part_); } ///< "[0, 10) of hetero_object<double> of 100"
 
   // With the data -----------------------------------------------------------------------------------------------------
   /// Copies them, packed.
   void copy_to(std::byte* to) const noexcept;
   /// The bytes, packed, in a buffer: the object's own memory if it was given away; lent from there
   /// if they lie in one piece, and then this ends when they come back; else a copy.
-  /// \param copies they are to lie for long: nothing is lent. \throws error(out_of_memory), and
-  /// then nothing has changed.
-  byte_buffer take(bool copies);
+  /// \throws error(out_of_memory), and then nothing has changed.
+  byte_buffer take();
+  /// Is the memory the object's own, which was given away? Else it is lent, or copied.
+  bool gives() const noexcept { return gives_; }
   /// Writers may go on.
   void release() noexcept;
 
