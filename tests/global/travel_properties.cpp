@@ -105,7 +105,7 @@ public:
 
 struct misfit {
   template <class A> void save(A& ar) const {
-    if constexpr (!std::is_same_v<A, tern::size_archive>) throw tern::error(tern::errc::busy, "a misfit");
+    if constexpr (!std::is_same_v<A, tern::size_archive>) throw tern::error(tern::errc::cancelled, "a misfit");
     ar(1);
   }
   template <class A> void load(A&) {}
@@ -184,7 +184,7 @@ TERN_PROPERTY(objects_arrive_as_they_were_sent,
         tern::send<&take_misfit>(any_rank(), x.object, misfit());
         TERN_HOLDS(false, "a misfit was sent");
       } catch (const tern::error& e) {
-        TERN_HOLDS(e.code() == tern::errc::busy, std::string("unexpected: ") + e.what());
+        TERN_HOLDS(e.code() == tern::errc::cancelled, std::string("unexpected: ") + e.what());
       }
       break;
     case 10:

@@ -262,6 +262,7 @@ TERN_RANK_TEST(members_of_mobile_objects_take_them) {
   TERN_EXPECT_EQ(sum, 6 * (sum_from(small, left()) + sum_from(medium, left()) + sum_from(large, left())));
   tern::barrier();
   tern::destroy(mine).get();
+  tern::barrier();
   // An object that is gone: what came with its arguments is dropped.
   for (const int n : {small, medium})
     TERN_EXPECT_ERROR(tern::call<&block::take>(mine, 1, counted(n, 0)).get(), tern::errc::not_found, "block");
