@@ -76,6 +76,10 @@ void task_execution::push_to_host(tasklet* t, tasklet::run_function run) noexcep
     w->push(t);
     return;
   }
+  if (core_.executor) { // by another rank of a simulation, in which only a fiber wakes a worker
+    core_.fibers.spawn([this, t, run] { push_to_host(t, run); }, {}, std::source_location::current());
+    return;
+  }
   const tern::detail::scheduler_core::visit here(core_);
   core_.outside.push(t);
   core_.notify();
