@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device data in messages: numbers go around all ranks, and each adds to them on a device of its own.
+// Device data in messages: numbers go around all ranks, and each adds to them on its device.
 #include <cstdio>
 
 #include <tern/tern.hpp>
@@ -35,10 +35,10 @@ int main(int argc, char** argv) {
     constexpr int rounds = 10;
     tern::hetero_object<float> x(n);
     tern::submit(relay::fill, tern::items(n), n, tern::write(x));
-    tern::send<&pass_on>(0, rounds, x);                                            // does not wait for that task
-    tern::submit(relay::add, tern::items(n), n, -1.0f, tern::read_write(x));       // waits until the data have left
-    const tern::hetero_object<float> back = home->get_future().get();              // its data may follow
-    const auto numbers = back.host(tern::access_mode::read).get();                 // waits for them
+    tern::send<&pass_on>(0, rounds, x);                                      // does not wait for that task
+    tern::submit(relay::add, tern::items(n), n, -1.0f, tern::read_write(x)); // waits until the data have left
+    const tern::hetero_object<float> back = home->get_future().get();        // its data may follow
+    const auto numbers = back.host(tern::access_mode::read).get();           // waits for them
     const auto old = x.host(tern::access_mode::read).get();
     const float expected = static_cast<float>(rounds * tern::size() * (tern::size() + 1) / 2);
     std::printf("each of %d ranks has added: %g, and at home %g\n", tern::size(), numbers(n - 1), old(0));

@@ -42,11 +42,8 @@ struct size_line {
   std::size_t bytes;
   double target;
 };
-constexpr size_line sizes[] = {{"8B", 8, 1.25},
-                               {"4KiB", 4096, 1.0},
-                               {"64KiB", 65536, 1.10},
-                               {"1MiB", 1048576, 0.85},
-                               {"8MiB", 8388608, 1.0}};
+constexpr size_line sizes[] = {
+    {"8B", 8, 1.25}, {"4KiB", 4096, 1.0}, {"64KiB", 65536, 1.10}, {"1MiB", 1048576, 0.85}, {"8MiB", 8388608, 1.0}};
 
 /// Half a round trip of an object that the host has.
 void add_arguments(metrics& all, const scale& of) {

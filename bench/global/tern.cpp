@@ -88,10 +88,12 @@ nlohmann::json delay(double most) {
   std::vector<double> computed, empty;
   for (const double began = seconds(); seconds() - began < most || computed.size() < 3;) {
     object x(65536);
-    tern::submit([](tern::host_view<std::byte, 1> v) {
-      tern::this_fiber::sleep_for(std::chrono::milliseconds(10)); // what a device would take
-      std::fill(v.begin(), v.end(), std::byte{2});
-    }, tern::write(x));
+    tern::submit(
+        [](tern::host_view<std::byte, 1> v) {
+          tern::this_fiber::sleep_for(std::chrono::milliseconds(10)); // what a device would take
+          std::fill(v.begin(), v.end(), std::byte{2});
+        },
+        tern::write(x));
     computed.push_back(play(1, [&] { tern::send<&answer>(1, x); }));
     tern::wait_all();
     empty.push_back(play(1, [] { tern::send<&catch_nothing>(1); }));

@@ -113,8 +113,7 @@ template <class... T> std::size_t pack_into(std::span<std::byte> room, const T&.
 
 /// The same for a message, which `undo` knows as abandoned unless the caller says that it has been
 /// delivered.
-template <class... T>
-std::size_t pack_message_into(std::span<std::byte> room, packing_undo& undo, const T&... x) {
+template <class... T> std::size_t pack_message_into(std::span<std::byte> room, packing_undo& undo, const T&... x) {
   size_archive counted(archive_purpose::message);
   counted(x...);
   if (counted.size() > room.size()) return counted.size();

@@ -19,8 +19,8 @@
 /// - a handler's objects are *arriving*: tasks and `host()` wait for the data, everything else goes
 ///   on, and the objects may be sent on before they have come;
 /// - `wait_all` waits for transfers too, at both ends;
-/// - if a task that was to compute the data fails, the tasks that need them at the target fail, with
-///   the reason and the rank that it comes from.
+/// - if a task that was to compute the data fails, the tasks that need them at the target fail,
+///   with the reason and the rank that it comes from.
 ///
 /// **What travels**: a `hetero_object<T, N>` as parameter of a handler or of a member function of a
 /// mobile object; as result of `call`; inside of containers, aggregates and classes that are
@@ -31,14 +31,14 @@
 /// `std::move(x)` gives the object away. Its memory goes along without a copy, within a process, if
 /// `x` was its last handle, and all of it; no later task has to wait.
 ///
-/// **How they travel** is chosen for each: up to `--tern-global-inline` bytes within the message, if
-/// the host has them and no task is to write them; else as the message's body under the same
+/// **How they travel** is chosen for each: up to `--tern-global-inline` bytes within the message,
+/// if the host has them and no task is to write them; else as the message's body under the same
 /// condition, the first of a message; else the receiver asks for them, and they follow.
 ///
 /// A transfer counts as a message under way until its data have landed: for `quiesce`, for `finish`
 /// and epochs, and for the end of the job.
 ///
-/// **Errors.** error(invalid_state) inside of `recorded::submit`. error(unsupported) where the bytes
+/// **Errors.** error(invalid_state) inside of `recorded::submit`. error(unsupported) where bytes
 /// might be read often or never: `multicast` and collective operations, `tern::pack`, checkpoints,
 /// objects that migrate or go to disk, the value of a `remote_promise`. Threads: fibers of a rank.
 /// Source: Thomadakis and Chrisochoides 2024 have one-sided transfers of such objects; the order of

@@ -159,26 +159,31 @@ TERN_PROPERTY(objects_arrive_as_they_were_sent,
       x.value = value;
     }
     switch (what) {
-    case 0: case 1: case 2:
+    case 0:
+    case 1:
+    case 2:
       ++all->sent;
       tern::send<&take>(any_rank(), x.value, hops, x.object);
       break;
-    case 3: case 4:
+    case 3:
+    case 4:
       ++all->sent;
       tern::send<&take>(any_rank(), x.value, hops, std::move(x.object));
       x = fresh();
       break;
-    case 5: case 6:
+    case 5:
+    case 6:
       ++all->sent;
       tern::send<&block::take>(blocks[static_cast<std::size_t>(any_rank())], x.value, hops, x.object);
       if (rolls().chance(0.2 * static_cast<double>(knob("moves")))) open.push_back(tern::migrate(own, any_rank()));
       break;
     case 7:
       ++all->sent;
-      replies.push_back({tern::call<&answer>(any_rank(), x.value, x.object),
-                         x.value == never ? never : x.value + 5});
+      replies.push_back({tern::call<&answer>(any_rank(), x.value, x.object), x.value == never ? never : x.value + 5});
       break;
-    case 8: tern::send<&ignore>(any_rank(), x.object); break;
+    case 8:
+      tern::send<&ignore>(any_rank(), x.object);
+      break;
     case 9:
       try {
         tern::send<&take_misfit>(any_rank(), x.object, misfit());

@@ -217,9 +217,11 @@ void unwrap(std::vector<parcel> all) {
 hetero_object<int> doubled(hetero_object<int> x) {
   const int n = static_cast<int>(x.count());
   hetero_object<int> y(n);
-  tern::submit([](const int* from, tern::host_view<int, 1> to) {
-    for (std::int64_t i = 0; i < to.size(); ++i) to(i) = 2 * from[i];
-  }, tern::read(x), tern::write(y));
+  tern::submit(
+      [](const int* from, tern::host_view<int, 1> to) {
+        for (std::int64_t i = 0; i < to.size(); ++i) to(i) = 2 * from[i];
+      },
+      tern::read(x), tern::write(y));
   return y;
 }
 TERN_RANK_TEST(within_containers_and_as_results) {

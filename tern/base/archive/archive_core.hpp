@@ -46,7 +46,7 @@ public:
       last();
     }
   }
-  /// \param undo must not throw. \throws error(out_of_memory), std::bad_alloc: then it has been run.
+  /// \param undo must not throw. \throws std::bad_alloc: then it has been run.
   void add(unique_function<void()> undo) {
     try {
       all_.reserve(all_.size() + 1);

@@ -129,9 +129,14 @@ hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, 
   std::unique_ptr<hetero::detail::object_state, drop_object> made(
       hetero::detail::new_object(all, wanted.bytes, type, nullptr));
   switch (d.how) {
-  case form::none: break;
-  case form::inside: hetero::detail::land_at_once(*made, byte_buffer::copy_of({room, bytes})); break;
-  case form::body: hetero::detail::land_at_once(*made, own(std::move(*body))); break;
+  case form::none:
+    break;
+  case form::inside:
+    hetero::detail::land_at_once(*made, byte_buffer::copy_of({room, bytes}));
+    break;
+  case form::body:
+    hetero::detail::land_at_once(*made, own(std::move(*body)));
+    break;
   case form::follows:
     transfer_table::here().request(d.origin, d.number, bytes, std::make_unique<hetero::detail::incoming>(*made));
     break;

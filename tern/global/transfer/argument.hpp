@@ -69,8 +69,7 @@ private:
 hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, bool* body_used,
                                           const element_type& wanted, const char* type);
 
-template <class T, int N>
-void load(input_archive& ar, byte_buffer* body, bool* body_used, hetero_object<T, N>& x) {
+template <class T, int N> void load(input_archive& ar, byte_buffer* body, bool* body_used, hetero_object<T, N>& x) {
   x = hetero_object<T, N>::from_handle(
       load_object(ar, body, body_used, element_of<T, N>(), hetero::detail::name_of_element<T>()));
 }

@@ -10,8 +10,9 @@ namespace tern::global::detail {
 namespace {
 
 [[noreturn]] void bad(const element_type& wanted, const std::string& why) {
-  throw error(errc::invalid_data, "a message's hetero_object<" + std::string(wanted.name) + ", " +
-                                      std::to_string(wanted.dimensions) + "> " + why,
+  throw error(errc::invalid_data,
+              "a message's hetero_object<" + std::string(wanted.name) + ", " + std::to_string(wanted.dimensions) +
+                  "> " + why,
               "all ranks must run the same program");
 }
 

@@ -11,7 +11,6 @@
 #include <tern/base/archive.hpp>
 #include <tern/base/language/hash.hpp>
 #include <tern/base/language/type_name.hpp>
-#include <tern/hetero/record/box.hpp>
 
 namespace tern::global::detail {
 

@@ -14,9 +14,9 @@
 
 namespace tern::global {
 
-const option<int> inline_option{
-    "global-inline", 2048,
-    "device data of up to so many bytes travel within their message, if the host has them and nothing is to write them"};
+const option<int> inline_option{"global-inline", 2048,
+                                "device data of up to so many bytes travel within their message, if the host has them "
+                                "and nothing is to write them"};
 
 namespace detail {
 namespace {
@@ -139,8 +139,8 @@ void transfer_table::take_data(net::node& here, int source, const net::wire_head
   arrival a = take_arrival(h.reply, source, "data");
   byte_buffer& body = message.body;
   if (body.size() != a.bytes)
-    throw bad_message(source, "sent " + std::to_string(body.size()) + " bytes of data in place of " +
-                                  std::to_string(a.bytes));
+    throw bad_message(source,
+                      "sent " + std::to_string(body.size()) + " bytes of data in place of " + std::to_string(a.bytes));
   a.into->land(own(std::move(body)));
   add(landed_);
   here.message_done(h);

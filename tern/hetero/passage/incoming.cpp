@@ -33,8 +33,10 @@ incoming::incoming(object_state& o) {
   t->work = &incoming_work;
   t->kinds = incoming_work.kinds;
   t->flags = task_record::hidden | task_record::waits_release | task_record::order_only;
-  r.records().add_use(t) = {&o,   o.all, access_mode::write, 0, true, true, false, false,
-                            static_cast<std::int32_t>(o.host_layout.pitch / o.element), nullptr};
+  r.records().add_use(t) = {&o,     o.all, access_mode::write,
+                            0,      true,  true,
+                            false,  false, static_cast<std::int32_t>(o.host_layout.pitch / o.element),
+                            nullptr};
   bool wide = false;
   static_cast<void>(r.give_place(t, wide)); // it follows nothing: nothing has used the object
   held_ = t;

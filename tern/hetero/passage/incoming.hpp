@@ -26,8 +26,8 @@ public:
   incoming& operator=(const incoming&) = delete;
 
   /// The object's memory on the host from now on, with all of its elements, packed. They are valid,
-  /// and what waits goes on. The object owns the buffer. \pre as many bytes as the object, in memory
-  /// that may be written to.
+  /// and what waits goes on. The object owns the buffer. \pre as many bytes as the object, in
+  /// memory that may be written to.
   void land(byte_buffer memory) noexcept;
   /// They will not come. Tasks that need them fail with `why`.
   void fail(std::exception_ptr why) noexcept;

@@ -118,7 +118,8 @@ private:
 
 /// An argument on its way into a message that may become the message's body, as a range does:
 /// `bool become_body(byte_buffer& body, std::optional<loan>& owed)`.
-template <class X> concept may_be_body = requires(X& x, byte_buffer& body, std::optional<loan>& owed) {
+template <class X>
+concept may_be_body = requires(X& x, byte_buffer& body, std::optional<loan>& owed) {
   { x.become_body(body, owed) } -> std::same_as<bool>;
 };
 
@@ -453,13 +454,14 @@ template <class Arguments> Arguments unpack_call(payload& message, std::size_t s
   return args;
 }
 
-/// Nothing will be done with a call's arguments, but what came with them goes back to where it
-/// belongs: a share of a promise, for one. Bytes that are none are ignored.
-template <class Arguments> void discard_call(payload& message, std::size_t skip = 0) noexcept {
+/// Nothing will be done with a call's arguments, after `Skip` bytes of the archive. What came with
+/// them goes back to where it belongs: a share of a promise, for one. Bytes that are none are
+/// ignored.
+template <class Arguments, std::size_t Skip> void discard_call(payload& message) noexcept {
   if constexpr (!all_plain<Arguments>) {
     try {
       Arguments args;
-      unpack_archive(message, skip, args, true);
+      unpack_archive(message, Skip, args, true);
     } catch (...) { // what stands before has been read
     }
   }
