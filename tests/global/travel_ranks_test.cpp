@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device data in messages, on every transport and several kinds of devices.
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <stop_token>
@@ -57,12 +58,17 @@ std::int64_t sum_of(const hetero_object<int>& x) {
 }
 
 struct seen {
-  std::int64_t sum = 0, handled = 0;
+  std::atomic<std::int64_t> sum{0}, handled{0}; // handlers run on all workers
   std::string error;
   tern::promise<void> gate{};
 };
 const tern::rank_local<seen> here;
-void clear() { *here = seen(); }
+void clear() {
+  here->sum = 0;
+  here->handled = 0;
+  here->error.clear();
+  here->gate = tern::promise<void>();
+}
 
 void add_up(hetero_object<int> x) {
   ++here->handled;
