@@ -8,6 +8,7 @@
 /// linker for its symbol (`-u tern_every_layer`): so it becomes part of the program itself,
 /// whatever compiler, optimization and kind of libraries there are.
 #include <tern/balance/balance.hpp>
+#include <tern/global/travel.hpp>
 #include <tern/hetero/devices.hpp>
 #include <tern/hetero/policy.hpp>
 #include <tern/mobile/directory.hpp>
@@ -17,6 +18,6 @@ extern "C" {
 [[gnu::visibility("hidden")]] extern const void* const tern_every_layer[];
 const void* const tern_every_layer[] = {
     &tern::balance::balance_option, &tern::mobile::memory_option,   &tern::hetero::hetero_devices,
-    &tern::hetero::hetero_policy,   &tern::hetero::hetero_powercap,
+    &tern::hetero::hetero_policy,   &tern::hetero::hetero_powercap, &tern::global::inline_option,
 };
 }

@@ -111,6 +111,20 @@ template <class... T> std::size_t pack_into(std::span<std::byte> room, const T&.
   return bytes;
 }
 
+/// The same for a message, which `undo` knows as abandoned unless the caller says that it has been
+/// delivered.
+template <class... T> std::size_t pack_message_into(std::span<std::byte> room, packing_undo& undo, const T&... x) {
+  size_archive counted(archive_purpose::message);
+  counted(x...);
+  if (counted.size() > room.size()) return counted.size();
+  output_archive ar(room.first(counted.size()), undo);
+  ar(x...);
+  if (ar.position() != counted.size()) [[unlikely]]
+    static_cast<void>(pack_after(0, x...)); // finds the culprit
+  ar.finish();
+  return counted.size();
+}
+
 /// `pack_after` with no prefix.
 template <class... T> byte_buffer pack(const T&... x) { return pack_after(0, x...); }
 

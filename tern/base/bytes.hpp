@@ -27,6 +27,8 @@ public:
   /// A share of memory that nobody changes as long as a share of it exists. Null: it is not shared
   /// so.
   virtual std::shared_ptr<const void> share() const noexcept { return nullptr; }
+  /// Does it wait for what it has lent? Then a buffer that is to lie for some time gives it back.
+  virtual bool waits() const noexcept { return false; }
 
 protected:
   ~byte_lender() = default;
@@ -83,6 +85,7 @@ public:
   bool writable() const noexcept { return !lender_ || !lender_->read_only(); }
   /// See byte_lender.
   std::shared_ptr<const void> share() const noexcept { return lender_ ? lender_->share() : nullptr; }
+  bool is_waited_for() const noexcept { return lender_ && lender_->waits(); }
   /// Forgets what was borrowed: the lender knows that it is not needed, and is not told.
   void forget() noexcept {
     data_ = nullptr;

@@ -76,8 +76,10 @@ protected:
   ~access_request() = default;
 };
 /// \param request lives until it is answered, which it also is if this throws.
+/// \param at_once in a fiber: it is answered before this returns, if nothing is left that it waits
+/// for.
 void request_access(object_state* o, const box& part, access_mode how, access_request* request,
-                    const std::source_location& where);
+                    const std::source_location& where, bool at_once = false);
 
 /// Answered when data have been copied out, or with the reason why they have not.
 struct copy_out_request {

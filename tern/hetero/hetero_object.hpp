@@ -185,11 +185,22 @@ public:
     if (state_) hetero::detail::drop_handle(state_);
   }
 
+  /// Names an object. False: it was moved from, or is a hetero_object that was made without one.
+  explicit operator bool() const noexcept { return state_ != nullptr; }
+
+  /// For messages: the layer above the network says how (tern/global/travel.hpp).
+  template <class A> void serialize(A&) const {
+    static_assert(sizeof(A) == 0, "a hetero_object travels in messages where <tern/global/travel.hpp> is included, "
+                                  "and a view only as the argument for a hetero_object");
+  }
+
   hetero::detail::object_state* inside() const {
     if (!state_) [[unlikely]]
       hetero::detail::moved_from();
     return state_;
   }
+  /// Gives the handle up. \return it, counted; null: there was none.
+  hetero::detail::object_state* release_handle() noexcept { return std::exchange(state_, nullptr); }
   const hetero::detail::box& inside_part() const noexcept { return part_; }
   bool whole() const { return part_ == hetero::detail::all_of(*inside()); }
 
@@ -202,6 +213,7 @@ private:
   struct adopt {};
   hetero_view(adopt, hetero::detail::object_state* s, const hetero::detail::box& part) noexcept
       : state_(s), part_(part) {}
+  explicit hetero_view(adopt) noexcept : state_(nullptr) {}
 
   hetero::detail::object_state* state_;
   hetero::detail::box part_;
@@ -239,6 +251,8 @@ template <class T, int N = 1> class hetero_object : public hetero_view<T, N> {
   using base = hetero_view<T, N>;
 
 public:
+  /// A handle to no object, until one is assigned.
+  hetero_object() noexcept : base(typename base::adopt{}) {}
   /// Nothing has been written: a task that reads it fails and says so. Memory is taken when it is
   /// first used.
   /// \throws error(invalid_argument) for an extent < 1 or beyond 2^31 - 1; error(invalid_state) on
@@ -267,6 +281,12 @@ public:
     return o;
   }
 
+  /// For layers above. \param counted one of its handles, which this is from now on; null: none.
+  static hetero_object from_handle(hetero::detail::object_state* counted) noexcept {
+    hetero_object o;
+    if (counted) static_cast<base&>(o) = base(typename base::adopt{}, counted, hetero::detail::all_of(*counted));
+    return o;
+  }
   /// On devices of this kind that have memory of their own the elements lie otherwise, in as many
   /// bytes: as `pack(const T* host, T* device)` puts them, say an array of structures as a
   /// structure of arrays; `unpack(const T* device, T* host)` is the reverse. A kernel learns from

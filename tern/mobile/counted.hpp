@@ -43,6 +43,8 @@ public:
   /// halvings. \throws error(not_found) then, if it has been destroyed; error(unsupported) if what
   /// is packed goes to several ranks.
   std::uint64_t split();
+  /// Takes back what `split` gave: it has not left.
+  void take_back(std::uint64_t credit) noexcept { credit_.fetch_add(credit, std::memory_order_relaxed); }
 
 private:
   const object_id id_;
@@ -57,8 +59,9 @@ std::shared_ptr<shared_credit> received_credit(object_id id, std::uint64_t credi
 
 /// A mobile_ptr that keeps its object alive, or names nothing. Copy, compare, send, but not to
 /// several ranks at once (`broadcast`, `multicast`), which would all get the same credit.
-/// Thread-safe as a shared_ptr. What is packed must be unpacked: a message or an archive that is
-/// thrown away keeps the object alive until the job ends.
+/// Thread-safe as a shared_ptr. A message that is not sent, or not handled, gives its credit back.
+/// An archive of the program's own must be unpacked: if it is thrown away, the object lives until
+/// the job ends.
 template <class T> class mobile_ref {
 public:
   mobile_ref() noexcept = default;
@@ -77,8 +80,14 @@ public:
 
   template <class A> void save(A& ar) const {
     std::uint64_t credit = 0;
-    if constexpr (!std::is_same_v<A, size_archive>) // which is asked first, and takes nothing along
-      if (shared_) credit = shared_->split();
+    if constexpr (!std::is_same_v<A, size_archive>) { // which is asked first, and takes nothing along
+      if (shared_) {
+        credit = shared_->split();
+        if constexpr (requires { ar.on_abandon([] {}); })
+          if (ar.purpose() == archive_purpose::message)
+            ar.on_abandon([from = shared_, credit] { from->take_back(credit); });
+      }
+    }
     ar(ptr(), credit);
   }
   template <class A> void load(A& ar) {

@@ -142,9 +142,11 @@ void run_member(net::node& here, void* target, const address& to, const net::wir
 }
 
 template <auto F>
-inline constexpr invocable member{member_signature<decltype(F)>::exclusive ? action::exclude : action::share,
-                                  &record_of<typename member_signature<decltype(F)>::object>,
-                                  []() -> const std::string& { return member_handler<F>.name(); }, &run_member<F>};
+inline constexpr invocable member{
+    member_signature<decltype(F)>::exclusive ? action::exclude : action::share,
+    &record_of<typename member_signature<decltype(F)>::object>,
+    []() -> const std::string& { return member_handler<F>.name(); }, &run_member<F>,
+    &net::detail::discard_call<typename member_signature<decltype(F)>::arguments, sizeof(address)>};
 
 template <auto F> void take_member(net::node& here, int source, const net::wire_header& header, net::payload& message) {
   directory::of(here).arrive(here, member<F>, source, header, message, false);

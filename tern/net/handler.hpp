@@ -55,6 +55,8 @@ struct payload {
   std::size_t size() const noexcept { return bytes.size() + body.size(); }
   /// It will lie here for some time: then it must not keep the transport's memory.
   void settle() {
+    if (body.is_waited_for()) [[unlikely]]
+      body = body.copy();
     if (!bytes.borrowed()) return;
     bytes = bytes.copy();
     in_place = false;

@@ -85,6 +85,27 @@ void answer(node& here, int source, const wire_header& header, const Context& co
   }
 }
 
+/// Reads a value that no caller waits for, and destroys it.
+template <class T> void discard_value(std::span<const std::byte> bytes) noexcept {
+  try {
+    input_archive ar(bytes, true);
+    static_cast<void>(unpack_next<T>(ar));
+  } catch (...) { // what stands before has been read
+  }
+}
+
+/// May reading a T make things of the rank's scheduler, as far as can be known? Numbers, and
+/// ranges of them, do not: they are read where messages arrive also if that is in a thread of its
+/// own.
+template <class T> consteval bool needs_fiber_to_load() {
+  if constexpr (tern::detail::bitwise<T>)
+    return false;
+  else if constexpr (requires { typename T::value_type; })
+    return needs_fiber_to_load<typename T::value_type>();
+  else
+    return true;
+}
+
 /// Waits for a T that comes in a message. It is also what the future holds: so both take memory
 /// once.
 template <class T> class awaited : public pending_reply, public tern::detail::future_state<T> {
@@ -107,6 +128,20 @@ public:
     }
   }
   void failed(std::exception_ptr e) override { this->set_exception(std::move(e)); }
+  pending_reply::discard_function discards() const noexcept override {
+    if constexpr (std::is_void_v<T>)
+      return nullptr;
+    else if constexpr (tern::detail::bitwise<T>)
+      return nullptr;
+    else
+      return &discard_value<T>;
+  }
+  bool needs_fiber() const noexcept override {
+    if constexpr (std::is_void_v<T>)
+      return false;
+    else
+      return needs_fiber_to_load<T>();
+  }
 
 private:
   void let_go() noexcept override {

@@ -96,9 +96,15 @@ public:
       const promise_share goes = depart(what);
       ar(goes.owner_, goes.halvings_, goes.number_);
       goes.stage_ = stage::gone;
+      if (ar.purpose() == archive_purpose::message)
+        ar.on_abandon([owner = goes.owner_, halvings = goes.halvings_, number = goes.number_] {
+          give_back(owner, halvings, number);
+        });
     }
   }
   void load(input_archive& ar);
+  /// A share that has been packed will not be read.
+  static void give_back(std::int32_t owner, std::uint32_t halvings, std::uint64_t number) noexcept;
 
 private:
   promise_share depart(const char* what) const;
@@ -126,10 +132,10 @@ private:
 /// and on the promise's own rank. Else the job ends with it, as with any exception that reaches no
 /// caller. When all shares are destroyed, wherever they are, and none has set it, the future throws
 /// error(broken_promise) that names the same place. For that, copies cost no messages: see
-/// call/credit.hpp. A share whose bytes are never read is lost, and the loss is not noticed. One
-/// case: sending fails after the packing (a transport's error, another argument that cannot be
-/// packed). The other: an answer that comes after its call was given up. Do not keep packed bytes,
-/// or send them twice: each is a share.
+/// call/credit.hpp. A share counts as destroyed if its message is not sent (another argument cannot
+/// be packed, or the transport fails), if that is an answer to a call that was given up, or if the
+/// object that it was for is gone. A share in bytes that the program packs itself (`tern::pack`) is
+/// lost without notice if they are never read: do not keep such bytes, or send them twice.
 ///
 /// Used on worker threads of a rank, in or out of fibers. A share that is destroyed after the job
 /// has ended, or on another thread, is not told of.

@@ -224,6 +224,27 @@ TERN_RANK_TEST(a_counted_object_may_be_destroyed) {
   TERN_EXPECT_EQ(left(), 0);
 }
 
+// What is packed and never read gives its credit back.
+struct misfit {
+  template <class A> void save(A& ar) const {
+    if constexpr (!std::is_same_v<A, tern::size_archive>) throw tern::error(errc::io, "a misfit");
+    ar(1);
+  }
+  template <class A> void load(A&) {}
+};
+void keep_misfit(const mobile_ref<table>&, const misfit&) {}
+TERN_RANK_TEST(references_that_are_not_read) {
+  {
+    const auto t = tern::create_counted<table>(1);
+    TERN_EXPECT_ERROR(send<&keep_misfit>((rank() + 1) % size(), t, misfit()), errc::io, "a misfit");
+    const auto gone = tern::create<table>(2);
+    tern::destroy(gone).get();
+    TERN_EXPECT_ERROR(call<&table::refer_to>(gone, t).get(), errc::not_found, "has been destroyed");
+    TERN_EXPECT_EQ(call<&table::get>(t).get(), 1);
+  }
+  TERN_EXPECT_EQ(left(), 0);
+}
+
 // Priorities ----------------------------------------------------------------------------------------------------------
 
 class queue {

@@ -5,9 +5,11 @@
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <vector>
 
+#include <tern/net/call_options.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/multicast.hpp>
@@ -225,6 +227,44 @@ TERN_RANK_TEST(promises_are_not_sent_to_many_at_once) {
   for (int r = 0; r < size(); ++r) send<&forget_it>(r, some[0]); // the fiber may do so again
   some.clear();
   TERN_EXPECT_ERROR(f.get(), errc::broken_promise, "");
+}
+
+// A share that is packed and never read counts as destroyed.
+struct misfit {
+  template <class A> void save(A& ar) const {
+    if constexpr (!std::is_same_v<A, tern::size_archive>) throw tern::error(errc::io, "a misfit");
+    ar(1);
+  }
+  template <class A> void load(A&) {}
+};
+void take_misfit(remote_promise<int>, misfit) {}
+struct signal {
+  tern::channel<int> given{1};
+};
+const tern::rank_local<signal> goes_on;
+remote_promise<int> back_late(remote_promise<int> p) {
+  static_cast<void>(goes_on->given.pop()); // when the caller has given up
+  return p;
+}
+void go_on() { goes_on->given.push(1); }
+TERN_RANK_TEST(promises_that_are_not_read) {
+  remote_promise<int> p;
+  auto f = p.get_future();
+  TERN_EXPECT_ERROR(send<&take_misfit>(other(), p, misfit()), errc::io, "a misfit");
+  send<&set_it>(other(), p, 3); // what is kept is a share yet
+  TERN_EXPECT_EQ(f.get(), 3);
+  remote_promise<int> q;
+  auto g = q.get_future();
+  TERN_EXPECT_ERROR(send<&take_misfit>(other(), std::move(q), misfit()), errc::io, "a misfit");
+  TERN_EXPECT_ERROR(g.get(), errc::broken_promise, "");
+  remote_promise<int> r;
+  auto h = r.get_future();
+  std::stop_source given_up;
+  auto answer = call<&back_late>({.stop = given_up.get_token()}, other(), std::move(r));
+  given_up.request_stop();
+  TERN_EXPECT_ERROR(answer.get(), errc::cancelled, "back_late");
+  send<&go_on>(other());
+  TERN_EXPECT_ERROR(h.get(), errc::broken_promise, "");
 }
 
 } // namespace promises_test

@@ -15,13 +15,54 @@
 #include <string_view>
 #include <typeindex>
 #include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include <tern/base/archive/archive_traits.hpp>
 #include <tern/base/bytes.hpp>
 #include <tern/base/language/type_name.hpp>
+#include <tern/base/unique_function.hpp>
 
 namespace tern {
+
+/// What the bytes of an archive are for. What travels by more than its bytes needs to know.
+enum class archive_purpose : std::uint8_t {
+  storage, ///< they may be kept, copied, and read later, often or never
+  message  ///< they are delivered once, or abandoned, and then the archive's `on_abandon` runs
+};
+
+/// What takes back what was packed, if that is not delivered. An `output_archive` enters functions;
+/// whatever delivers the bytes calls `delivered`. Else the destructor runs them, the last one
+/// first. Threads: one at a time.
+class packing_undo {
+public:
+  packing_undo() noexcept = default;
+  packing_undo(const packing_undo&) = delete;
+  packing_undo& operator=(const packing_undo&) = delete;
+  ~packing_undo() {
+    while (!all_.empty()) {
+      unique_function<void()> last = std::move(all_.back());
+      all_.pop_back();
+      last();
+    }
+  }
+  /// \param undo must not throw. \throws std::bad_alloc: then it has been run.
+  void add(unique_function<void()> undo) {
+    try {
+      all_.reserve(all_.size() + 1);
+    } catch (...) {
+      undo();
+      throw;
+    }
+    all_.push_back(std::move(undo));
+  }
+  /// Another owner has what was packed.
+  void delivered() noexcept { all_.clear(); }
+  bool empty() const noexcept { return all_.empty(); }
+
+private:
+  std::vector<unique_function<void()>> all_;
+};
 
 /// How many pointers and containers of non-bitwise elements may lie inside each other, and how much
 /// stack (bytes) going down through them may take. Deeper data is refused on saving and on loading,
@@ -137,22 +178,42 @@ private:
 /// Counts the bytes that an `output_archive` would write. One thread at a time, as all archives.
 class size_archive : public detail::saving_archive<size_archive> {
 public:
+  explicit size_archive(archive_purpose purpose = archive_purpose::storage) noexcept : purpose_(purpose) {}
   /// Bytes so far.
   std::size_t size() const noexcept { return size_; }
+  archive_purpose purpose() const noexcept { return purpose_; }
+  /// For codecs: `n` bytes belong to the value that do not stand in the archive, but travel beside
+  /// it.
+  void beside(std::size_t n) noexcept { beside_ += n; }
+  /// The sum of those.
+  std::size_t beside() const noexcept { return beside_; }
   /// For codecs: `n` bytes go by.
   void write(const void*, std::size_t n) noexcept { size_ += n; }
   /// For codecs: as `output_archive::position`.
   std::size_t position() const noexcept { return size_; }
 
 private:
-  std::size_t size_ = 0;
+  std::size_t size_ = 0, beside_ = 0;
+  const archive_purpose purpose_;
 };
 
 /// Writes into memory of a fixed size; counts on, without writing, when that is too small.
 class output_archive : public detail::saving_archive<output_archive> {
 public:
+  /// For storage.
   explicit output_archive(std::span<std::byte> destination) noexcept
       : data_(destination.data()), capacity_(destination.size()) {}
+  /// For a message that `undo`, which outlives the archive, knows as abandoned or delivered.
+  output_archive(std::span<std::byte> destination, packing_undo& undo) noexcept
+      : data_(destination.data()), capacity_(destination.size()), purpose_(archive_purpose::message), undo_(&undo) {}
+  archive_purpose purpose() const noexcept { return purpose_; }
+  /// For codecs that give something away: `undo` takes it back. It runs once if what is packed is
+  /// not delivered: another value cannot be packed, or the message cannot be sent; on the thread
+  /// that packs. It must not throw. In storage it never runs: there is no telling what becomes of
+  /// the bytes. Throws as packing_undo::add.
+  template <class F> void on_abandon(F&& undo) {
+    if (undo_) undo_->add(unique_function<void()>(std::forward<F>(undo)));
+  }
   /// Bytes that were to be written so far; more than the destination's size if it was too small.
   std::size_t position() const noexcept { return position_; }
   /// \throws error(invalid_data) if the values took another number of bytes than the destination
@@ -171,6 +232,8 @@ public:
 private:
   std::byte* data_;
   std::size_t capacity_, position_ = 0;
+  const archive_purpose purpose_ = archive_purpose::storage;
+  packing_undo* const undo_ = nullptr;
 };
 
 /// Reads from memory that it does not trust: whatever the bytes are, it yields values or throws
@@ -183,6 +246,11 @@ public:
 
   /// The bytes must outlive the archive and stay as they are.
   explicit input_archive(std::span<const std::byte> source) noexcept : data_(source.data()), size_(source.size()) {}
+  /// \param discards nothing will be done with the values but to destroy them.
+  input_archive(std::span<const std::byte> source, bool discards) noexcept
+      : data_(source.data()), size_(source.size()), discards_(discards) {}
+  /// For codecs: need the value not come, as it will be destroyed at once?
+  bool discards() const noexcept { return discards_; }
 
   template <class... T> input_archive& operator()(T&&... x) {
     (detail::load_value(*this, x), ...);
@@ -246,6 +314,7 @@ public:
 private:
   const std::byte* data_;
   std::size_t size_, position_ = 0;
+  const bool discards_ = false;
   std::vector<shared_object> objects_;
 };
 

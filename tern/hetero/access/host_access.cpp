@@ -50,7 +50,7 @@ const work_type host_access_work{
     nullptr, [](const task_record&) noexcept -> const char* { return "host access"; }};
 
 void request_access(object_state* o, const box& part, access_mode how, access_request* request,
-                    const std::source_location& where) {
+                    const std::source_location& where, bool at_once) {
   static_assert(task_record::fits<access_note>);
   runtime& r = o->home;
   task_record* const t = r.records().allocate();
@@ -71,7 +71,7 @@ void request_access(object_state* o, const box& part, access_mode how, access_re
                             false,  false,          static_cast<std::int32_t>(o->host_layout.pitch / o->element),
                             nullptr};
   watch(r.records().parts(), note);
-  r.request(t);
+  r.request(t, at_once);
 }
 
 void release_access(task_record* t) noexcept { t->home->execution().release_access(t); }

@@ -40,7 +40,8 @@ object_state::object_state(runtime& owner, coherence& of, const box& whole, std:
 }
 
 object_state::~object_state() {
-  if (std::byte* const p = host.load(std::memory_order_relaxed); p && (!adopted || left_lent)) copies.memory().free(p);
+  if (std::byte* const p = host.load(std::memory_order_relaxed); p && landed.empty() && (!adopted || left_lent))
+    copies.memory().free(p);
   // Lists name tasks of the runtime, which may go with the last object.
   first = fragment();
   many.clear();

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include <tern/base/bytes.hpp>
 #include <tern/hetero/access.hpp>
 #include <tern/hetero/data/host_paging.hpp>
 #include <tern/hetero/data/task_list.hpp>
@@ -125,6 +126,8 @@ struct object_state {
     const other_layout& l = (*other)[static_cast<std::size_t>(kind)];
     return l.pack ? &l : nullptr;
   }
+
+  byte_buffer landed; ///< the host's memory, if it came from elsewhere (passage/incoming.hpp); under the lock
 
   alignas(64) tern::detail::spin_lock lock;
   std::atomic<std::uint32_t> handles{1}; ///< objects and views of the user's

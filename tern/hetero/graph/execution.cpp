@@ -76,6 +76,10 @@ void task_execution::push_to_host(tasklet* t, tasklet::run_function run) noexcep
     w->push(t);
     return;
   }
+  if (core_.executor) { // by another rank of a simulation, in which only a fiber wakes a worker
+    core_.fibers.spawn([this, t, run] { push_to_host(t, run); }, {}, std::source_location::current());
+    return;
+  }
   const tern::detail::scheduler_core::visit here(core_);
   core_.outside.push(t);
   core_.notify();
@@ -131,6 +135,16 @@ worker_base* task_execution::run_task(tasklet* x) noexcept {
     r.core_.stealing.share(*tern::detail::this_worker()); // a chain neither pushes nor pops
   }
   return tern::detail::this_worker_base();
+}
+
+void task_execution::begin_here(task_record* t) noexcept {
+  const worker* const w = tern::detail::this_worker();
+  const bool fiber = w && w->home == &core_ && w->running;
+  t = make_ready(t, fiber);
+  if (!t) return;
+  const bool released_by_user = t->sound(); // as in `run_task`
+  run_body(t);
+  if (!released_by_user) complete(t, false);
 }
 
 void task_execution::submitted_after(task_record* t, std::int32_t links) noexcept {

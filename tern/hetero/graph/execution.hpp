@@ -52,6 +52,9 @@ public:
     run_body(t);
     complete(t, false);
   }
+  /// It is ready: runs it now, if all that it uses is here; else as `make_ready`. For one that
+  /// waits for its release. \pre it cannot wait.
+  void begin_here(task_record* t) noexcept;
   /// The task that the calling fiber runs the function of; null: it runs none.
   static const task_record* task_here() noexcept;
 

@@ -236,9 +236,13 @@ bool runtime::give_place(task_record* t, bool& wide) {
   return true;
 }
 
-void runtime::request(task_record* t) {
+void runtime::request(task_record* t, bool at_once) {
   try {
-    if (!collected(t)) submit(t);
+    if (collected(t)) return;
+    if (!at_once) return submit(t);
+    bool wide = false;
+    if (give_place(t, wide)) execution_.begin_here(t);
+    window_after(1, wide);
   } catch (...) {
     t->failure = std::current_exception(); // for the request that waits for its end
     unmake_task(t);

@@ -95,7 +95,8 @@ public:
     return c && taken_by(*c, t);
   }
   /// As `submit`, for what the user asks for beside tasks; if it throws, the task is destroyed.
-  void request(task_record* t);
+  /// \param at_once in a fiber: one that nothing holds up runs before this returns.
+  void request(task_record* t, bool at_once = false);
   /// Returns when all that have been submitted are done. \throws the first failure that the program
   /// has not seen.
   void wait_all();

@@ -38,11 +38,13 @@ void admission::run_in_fiber(entry& e, std::unique_ptr<invocation> one) {
     ;
   else if (void* const object = cast_object(*e.type, e.object, wanted))
     watched = run(node_, *one->what, e, object, one->to, one->header, one->message, one->deferred);
-  else
+  else {
     node_.reply_error(one->to.origin(), one->header.reply,
                       std::make_exception_ptr(error(errc::not_found, "object " + to_string(e.id) + " is a " +
                                                                          e.type->name + ", not a " + wanted.name)),
                       "invocation of '" + one->what->name() + "'");
+    if (one->what->discard) one->what->discard(one->message);
+  }
   one.reset(); // what it holds goes before the next one sees the object
   finished(e, exclusive, watched);
 }

@@ -72,6 +72,9 @@ struct invocable {
   const std::string& (*name)();
   /// Runs it, answers its caller, and never throws. Null for the runtime's own.
   void (*run)(net::node& here, void* object, const address& to, const net::wire_header& header, net::payload& message);
+  /// It will not run: what came with its arguments goes back to where it belongs. Null: nothing
+  /// can have.
+  void (*discard)(net::payload& message) noexcept = nullptr;
 };
 
 /// A message to an object that has to wait.

@@ -393,6 +393,7 @@ void pager::bring_back(entry& e) {
     const tern::detail::held_context on = std::move(one->on);
     const tern::detail::causal_scope in(on.get());
     here.reply_error(one->to.origin(), one->header.reply, why, describe_invocation(one->what->name(), id, type));
+    if (one->what->discard) one->what->discard(one->message);
     here.refused(one->source, one->header, one->what->name());
   }
   {

@@ -285,7 +285,7 @@ void router::answer(const invocation& one, error problem) {
 }
 
 // No rank has the object.
-void router::refuse(const invocation& one) {
+void router::refuse(invocation& one) {
   const int origin = one.to.origin();
   const action what = one.what->what;
   if (what != action::open && what != action::skip && what != action::close && !is_unasked(one)) {
@@ -295,6 +295,7 @@ void router::refuse(const invocation& one) {
   // The rank that numbers them does not know yet.
   if (origin != rank_ && (one.to.stream == origin || what == action::open))
     post_note(node_, origin, {one.to.object, directory_note::kind::gone, rank_, 0, 0});
+  if (one.what->discard) one.what->discard(one.message);
   node_.refused(one.source, one.header, one.what->name());
 }
 
@@ -303,6 +304,7 @@ void router::refuse_late(std::unique_ptr<invocation> one) {
   const tern::detail::causal_scope in(on.get());
   const std::string type = one->what->type ? one->what->type()->name : "";
   answer(*one, error(errc::not_found, missing(one->to.object, type), stale_pointer));
+  if (one->what->discard) one->what->discard(one->message);
   node_.refused(one->source, one->header, one->what->name());
 }
 

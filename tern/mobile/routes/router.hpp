@@ -77,7 +77,7 @@ public:
   /// What another rank's directory tells this one.
   void take(int source, const directory_note& n);
   /// Answers its caller, if that waits, that the object is gone.
-  void refuse(const invocation& one);
+  void refuse(invocation& one);
   /// An invocation that came behind the object's end.
   void refuse_late(std::unique_ptr<invocation> one);
 

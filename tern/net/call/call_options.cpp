@@ -82,6 +82,8 @@ class limited_reply final : public pending_reply {
 public:
   limited_reply(reply_ref who, std::shared_ptr<limits> until) : who_(std::move(who)), until_(std::move(until)) {}
   ~limited_reply() override { until_->end(); }
+  discard_function discards() const noexcept override { return who_->discards(); }
+  bool needs_fiber() const noexcept override { return who_->needs_fiber(); }
   void value(std::span<const std::byte> bytes) override {
     until_->end(); // before its caller goes on
     who_->value(bytes);

@@ -47,11 +47,12 @@ void pending_calls::forget(std::uint64_t number) noexcept {
   const std::lock_guard hold(guard_);
   if (call* c = calls_.find(number)) {
     who = std::move(c->who);
+    c->late = nullptr;
     calls_.free(number);
   }
 }
 
-reply_ref pending_calls::take(std::uint64_t number, int source) {
+reply_ref pending_calls::take(std::uint64_t number, int source, pending_reply::discard_function* late) {
   reply_ref who;
   {
     const std::lock_guard hold(guard_);
@@ -60,6 +61,8 @@ reply_ref pending_calls::take(std::uint64_t number, int source) {
       throw error(errc::invalid_data, "rank " + std::to_string(source) + " answered call " + std::to_string(number) +
                                           ", which was not made or has ended");
     who = std::move(c->who);
+    const auto discard = std::exchange(c->late, nullptr);
+    if (late) *late = discard;
     calls_.free(number);
   }
   if (!who) late_.fetch_add(1, std::memory_order_relaxed);
@@ -69,7 +72,9 @@ reply_ref pending_calls::take(std::uint64_t number, int source) {
 reply_ref pending_calls::give_up(std::uint64_t number) noexcept {
   const std::lock_guard hold(guard_);
   call* c = calls_.find(number);
-  return c ? std::move(c->who) : nullptr;
+  if (!c) return nullptr;
+  if (c->who) c->late = c->who->discards();
+  return std::move(c->who);
 }
 
 void pending_calls::abandon(const std::exception_ptr& why) {

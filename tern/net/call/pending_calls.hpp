@@ -23,6 +23,13 @@ public:
   /// \throws error(invalid_data) if the bytes are no such value.
   virtual void value(std::span<const std::byte> bytes) = 0;
   virtual void failed(std::exception_ptr e) = 0;
+  /// Values that came with the answer go back to where they belong, though the caller waits no
+  /// more. Must not throw.
+  using discard_function = void (*)(std::span<const std::byte>) noexcept;
+  /// What to do with an answer that comes when this is gone; null: nothing.
+  virtual discard_function discards() const noexcept { return nullptr; }
+  /// Must `value` be called in a fiber of the rank's?
+  virtual bool needs_fiber() const noexcept { return false; }
 
   struct goes {
     void operator()(pending_reply* who) const noexcept { who->let_go(); }
@@ -54,9 +61,9 @@ public:
   /// There will be no answer: the call was not sent.
   void forget(std::uint64_t number) noexcept;
   /// The answer of rank `source` has come. \return the reply that takes it; null if no caller waits
-  /// for it any more.
+  /// for it any more: then `*late` is what to do with a value, or null.
   /// \throws error(invalid_data) if this call was never made or has been answered.
-  reply_ref take(std::uint64_t number, int source);
+  reply_ref take(std::uint64_t number, int source, pending_reply::discard_function* late = nullptr);
   /// The caller waits no more; the answer will be dropped. \return the reply that waited; null if
   /// the call has been answered, given up or forgotten.
   reply_ref give_up(std::uint64_t number) noexcept;
@@ -84,6 +91,7 @@ public:
 private:
   struct call {
     reply_ref who; // null: given up
+    pending_reply::discard_function late = nullptr;
     int from = 0;
     std::int64_t since = 0;
   };

@@ -8,19 +8,37 @@
 #include <tern/base/log.hpp>
 #include <tern/net/call/pending_calls.hpp>
 #include <tern/net/call/remote_exception.hpp>
+#include <tern/task/scheduler.hpp>
 
 namespace tern::net::detail {
 namespace {
 
 // They run in the polling context and must not wait.
-void take_value(node& here, int source, const wire_header& h, payload& message) {
-  auto who = here.calls().take(h.reply, source);
-  if (!who) return here.message_done(h); // too late
+void give_value(pending_reply& who, const byte_buffer& message) noexcept {
   try {
-    who->value(body_of(message.bytes));
+    who.value(body_of(message));
   } catch (...) {
-    who->failed(std::current_exception());
+    who.failed(std::current_exception());
   }
+}
+
+void take_value(node& here, int source, const wire_header& h, payload& message) {
+  pending_reply::discard_function late = nullptr;
+  auto who = here.calls().take(h.reply, source, &late);
+  if (!who) {
+    if (late) late(body_of(message.bytes));
+    return here.message_done(h);
+  }
+  if (who->needs_fiber() && !scheduler::in_fiber()) {
+    message.settle();
+    here.fibers().spawn([&here, h, who = std::move(who), bytes = std::move(message.bytes)]() mutable {
+      give_value(*who, bytes);
+      who.reset();
+      here.message_done(h);
+    });
+    return;
+  }
+  give_value(*who, message.bytes);
   here.message_done(h);
 }
 

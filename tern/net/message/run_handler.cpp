@@ -141,7 +141,8 @@ void handler_runner::start_later(starting next) {
   const priority level = priority_of(next.header.flags);
   next.on = hold_account();
   next.generation = generation_.number();
-  if (!simulated_) next.message.settle(); // a simulated network has memory for all that is on its way
+  // A simulated network has memory for all that is on its way.
+  if (!simulated_ || next.message.body.is_waited_for()) next.message.settle();
   {
     std::lock_guard hold(start_lock_);
     queued_bytes_.store(queued_bytes_.load(std::memory_order_relaxed) + next.message.size(), std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 ///  - plus one, and the elements are the message's body: one range of a message may be.
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -114,8 +115,22 @@ private:
   std::vector<T> own_;
 };
 
-template <class X> inline constexpr bool is_range_out = false;
-template <class T> inline constexpr bool is_range_out<range_out<T>> = true;
+/// An argument on its way into a message that may become the message's body, as a range does:
+/// `bool become_body(byte_buffer& body, std::optional<loan>& owed)`.
+template <class X>
+concept may_be_body = requires(X& x, byte_buffer& body, std::optional<loan>& owed) {
+  { x.become_body(body, owed) } -> std::same_as<bool>;
+};
+
+/// How arguments become a parameter of type Stored, if not by conversion. A layer above may
+/// specialise it:
+///
+///     static constexpr bool is = true;
+///     template <class A> static auto make(A&& a);     // what is packed; it may be a body (may_be_body)
+///     static void load(input_archive& ar, byte_buffer& body, bool& body_used, Stored& x);
+///
+/// `load` may take the body over: then it sets `body_used`, and throws if that was set.
+template <class Stored> struct argument_form { static constexpr bool is = false; };
 
 /// "argument 2 of handler 'solve'"
 struct argument_name {
@@ -136,7 +151,9 @@ template <class A> using element_reference = decltype(*std::begin(std::declval<c
 /// What an argument loses as a parameter.
 template <class Stored, class A> consteval tern::detail::conversion loss() {
   using plain = std::remove_cvref_t<A>;
-  if constexpr (range_of<Stored>::is) {
+  if constexpr (argument_form<Stored>::is) {
+    return tern::detail::conversion::fine; // it says itself what it takes
+  } else if constexpr (range_of<Stored>::is) {
     using element = typename range_of<Stored>::element;
     if constexpr (requires { typename element_reference<A>; })
       return tern::detail::conversion_of<element_reference<A>, element>();
@@ -167,7 +184,9 @@ template <class Element, class R, class Where> void check_elements(const R& elem
 // error(invalid_argument) if it does not fit.
 template <class Stored, class A, class Where> decltype(auto) as_stored(A&& a, const Where& where) {
   using plain = std::remove_cvref_t<A>;
-  if constexpr (range_of<Stored>::is) {
+  if constexpr (argument_form<Stored>::is) {
+    return argument_form<Stored>::make(std::forward<A>(a));
+  } else if constexpr (range_of<Stored>::is) {
     using element = typename range_of<Stored>::element;
     constexpr bool moved = !std::is_lvalue_reference_v<A> && !std::is_const_v<A>;
     if constexpr (std::is_same_v<plain, lent<element>> || std::is_same_v<plain, shared_buffer<element>>) {
@@ -231,9 +250,10 @@ template <class Where, class... T>
 void post_packed_to(node_send& here, Where&& where, wire_header h, posting how, T&&... x) {
   std::optional<loan> owed; // outlives the body, which may come back if an argument throws
   byte_buffer body;
-  if constexpr ((is_range_out<std::remove_cvref_t<T>> || ...)) {
+  packing_undo undo;
+  if constexpr ((may_be_body<std::remove_cvref_t<T>> || ...)) {
     const auto try_one = [&](auto& one) {
-      if constexpr (is_range_out<std::remove_cvref_t<decltype(one)>>)
+      if constexpr (may_be_body<std::remove_cvref_t<decltype(one)>>)
         return one.become_body(body, owed);
       else
         return false;
@@ -241,17 +261,18 @@ void post_packed_to(node_send& here, Where&& where, wire_header h, posting how, 
     if ((try_one(x) || ...)) h.flags |= flag_range;
   }
   alignas(16) std::array<std::byte, small_message> space;
-  const std::size_t bytes = pack_into(std::span(space).subspan(sizeof h), x...);
+  const std::size_t bytes = pack_message_into(std::span(space).subspan(sizeof h), undo, x...);
   if (bytes <= small_message - sizeof h) [[likely]] {
     std::memcpy(space.data(), &h, sizeof h);
     const std::span<std::byte> message = std::span(space).first(sizeof h + bytes);
     where.post(here, message, body, how);
   } else {
     byte_buffer message = here.memory().take(sizeof h + bytes);
-    if (pack_into(message.bytes().subspan(sizeof h), x...) != bytes) changed_while_packed();
+    if (pack_message_into(message.bytes().subspan(sizeof h), undo, x...) != bytes) changed_while_packed();
     std::memcpy(message.data(), &h, sizeof h);
     where.post(here, std::move(message), body, how);
   }
+  undo.delivered();
   if (owed) here.wait_for(*owed);
 }
 
@@ -337,7 +358,12 @@ template <class T> bool aligned(const std::byte* at) noexcept {
   return reinterpret_cast<std::uintptr_t>(at) % alignof(T) == 0;
 }
 
-template <class T> void load_argument(input_archive& ar, unpacking&, T& x) { ar(x); }
+template <class T> void load_argument(input_archive& ar, unpacking& from, T& x) {
+  if constexpr (argument_form<T>::is)
+    argument_form<T>::load(ar, from.message.body, from.body_used, x);
+  else
+    ar(x);
+}
 template <class T> void load_argument(input_archive& ar, unpacking& from, range_view<T>& x) {
   bool in_body = false;
   const std::span<const std::byte> bytes = load_range<T>(ar, from, in_body);
@@ -405,8 +431,9 @@ template <class... P> bool load_plain(const payload& message, std::size_t skip, 
   }
 }
 
-template <class Arguments> [[gnu::noinline]] void unpack_archive(payload& message, std::size_t skip, Arguments& args) {
-  input_archive ar(body_of(message.bytes));
+template <class Arguments>
+[[gnu::noinline]] void unpack_archive(payload& message, std::size_t skip, Arguments& args, bool discards = false) {
+  input_archive ar(body_of(message.bytes), discards);
   static_cast<void>(ar.take(skip));
   unpacking from{message};
   const bool has_body = !message.body.empty();
@@ -424,6 +451,20 @@ template <class Arguments> Arguments unpack_call(payload& message, std::size_t s
   if (!load_plain(message, skip, args)) [[unlikely]]
     unpack_archive(message, skip, args);
   return args;
+}
+
+/// Nothing will be done with a call's arguments, after `Skip` bytes of the archive. What came with
+/// them goes back to where it belongs: a share of a promise, for one. Bytes that are none are
+/// ignored.
+template <class Arguments, std::size_t Skip> void discard_call(payload& message) noexcept {
+  if constexpr (!all_plain<Arguments>) {
+    try {
+      Arguments args;
+      unpack_archive(message, Skip, args, true);
+    } catch (...) { // what stands before has been read
+    }
+  }
+  message.body = {};
 }
 
 /// Does any parameter look into the message?

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Tern's contestant of `bench_global`: objects with copies on devices in messages.
+///
+///     bench_global_tern latency SIZE,… SECONDS    microseconds for half a round trip of an object, for each size
+///     bench_global_tern delay - SECONDS           microseconds for half a round trip: of data that a task computes for 10 ms,
+///                                                 until the handlers run; and of an empty message
+///
+/// SECONDS: for each size. Rank 0 prints one JSON object.
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <tern/global/travel.hpp>
+#include <tern/hetero/hetero_task.hpp>
+#include <tern/net/collectives.hpp>
+#include <tern/net/message.hpp>
+#include <tern/net/runtime.hpp>
+#include <tern/task/fiber.hpp>
+#include <tern/task/future.hpp>
+
+#include "bench/harness/timing.hpp"
+
+namespace {
+
+using namespace tern::bench;
+using object = tern::hetero_object<std::byte>;
+
+constexpr double batch = 1e-3; // seconds
+
+/// A game of catch between two ranks, until rank 0 has had the object so many times.
+struct game {
+  long left = 0;
+  tern::promise<void> over{};
+};
+const tern::rank_local<game> playing;
+
+void catch_it(object x) {
+  if (tern::rank() == 0 && --playing->left == 0) return playing->over.set_value();
+  tern::send<&catch_it>(1 - tern::rank(), std::move(x));
+}
+void catch_nothing() {
+  if (tern::rank() == 0 && --playing->left == 0) return playing->over.set_value();
+  tern::send<&catch_nothing>(1 - tern::rank());
+}
+template <class Throw> double play(long rounds, Throw&& begin) {
+  playing->left = rounds;
+  playing->over = tern::promise<void>();
+  auto over = playing->over.get_future();
+  const double began = seconds();
+  begin();
+  over.get();
+  return seconds() - began;
+}
+
+nlohmann::json latency(const std::string& list, double most) {
+  nlohmann::json found;
+  std::istringstream sizes(list);
+  for (std::string size; std::getline(sizes, size, ',');) {
+    const long bytes = std::atol(size.c_str());
+    const auto rounds = [&](long n) {
+      object x(bytes, std::byte{1});
+      return play(n, [&] { tern::send<&catch_it>(1, std::move(x)); });
+    };
+    found[size] = per_item(most, batch, 1, rounds) / 2 * 1e6;
+  }
+  return found;
+}
+
+/// Its data come later: the handlers do not look at them.
+void answer(object) { tern::send<&catch_nothing>(0); }
+double middle(std::vector<double> all) {
+  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
+  return all[all.size() / 2] / 2 * 1e6;
+}
+nlohmann::json delay(double most) {
+  std::vector<double> computed, empty;
+  for (const double began = seconds(); seconds() - began < most || computed.size() < 3;) {
+    object x(65536);
+    tern::submit(
+        [](tern::host_view<std::byte, 1> v) {
+          tern::this_fiber::sleep_for(std::chrono::milliseconds(10)); // what a device would take
+          std::fill(v.begin(), v.end(), std::byte{2});
+        },
+        tern::write(x));
+    computed.push_back(play(1, [&] { tern::send<&answer>(1, x); }));
+    tern::wait_all();
+    empty.push_back(play(1, [] { tern::send<&catch_nothing>(1); }));
+  }
+  return {{"computed", middle(std::move(computed))}, {"empty", middle(std::move(empty))}};
+}
+
+nlohmann::json measure(const std::string& what, const std::string& list, double most) {
+  if (what == "latency") return latency(list, most);
+  if (what == "delay") return delay(most);
+  throw std::runtime_error("no measurement is called " + what);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc < 4) throw std::runtime_error("usage: bench_global_tern KIND SIZE,… SECONDS");
+    bind_to_core();
+    return tern::run(argc, argv, [&] {
+      if (tern::size() != 2) throw std::runtime_error("start two ranks");
+      if (tern::rank() == 0) std::printf("%s\n", measure(argv[1], argv[2], std::atof(argv[3])).dump().c_str());
+      tern::barrier(); // rank 1 waits here meanwhile
+      std::fflush(stdout);
+    });
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench_global_tern: %s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// What a rank has announced to others, and asked them for. Internal.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include <tern/base/bytes.hpp>
+#include <tern/global/transfer/departure.hpp>
+#include <tern/global/travel.hpp>
+#include <tern/hetero/passage/incoming.hpp>
+#include <tern/net/call/id_table.hpp>
+#include <tern/net/node.hpp>
+#include <tern/task/wait/waiting.hpp>
+
+namespace tern::global::detail {
+
+/// A rank has one. It carries the protocol: request, data, failure, drop. Threads: any of the rank;
+/// it waits for nothing.
+class transfer_table final : public departure::owner {
+public:
+  transfer_table();
+  static transfer_table& here();
+  static transfer_table& of(net::node& rank);
+
+  /// Bytes that travel inside of messages, at most.
+  std::size_t most_inside() const noexcept { return most_inside_; }
+
+  // Where the data are ------------------------------------------------------------------------------------------------
+  /// \return the number under which they can be requested.
+  std::uint64_t announce(std::shared_ptr<departure> what);
+  /// They will not be requested. By their own rank.
+  void drop(std::uint64_t number) noexcept;
+  void count_inside() noexcept { add(inside_); }
+  void count_body() noexcept { add(bodies_); }
+  void count_given() noexcept override { add(given_); }
+
+  // Where they are to go ----------------------------------------------------------------------------------------------
+  /// Asks `origin` for them; or, if they are not wanted any more, says so.
+  void request(int origin, std::uint64_t number, std::size_t bytes, std::unique_ptr<hetero::detail::incoming> into);
+  static void refuse(int origin, std::uint64_t number);
+
+  // What arrives. Polling context -------------------------------------------------------------------------------------
+  void take_request(net::node& here, int source, const net::wire_header& h, net::payload& message);
+  void take_drop(net::node& here, int source, const net::wire_header& h, net::payload& message);
+  void take_data(net::node& here, int source, const net::wire_header& h, net::payload& message);
+  void take_failure(net::node& here, int source, const net::wire_header& h, net::payload& message);
+
+  transfer_counts counts() noexcept;
+
+private:
+  struct arrival {
+    std::unique_ptr<hetero::detail::incoming> into;
+    std::size_t bytes = 0;
+    int origin = -1;
+  };
+  using counter = std::atomic<std::uint64_t>;
+  static void add(counter& c) noexcept { c.fetch_add(1, std::memory_order_relaxed); } // statistics
+  template <class T, class V> std::uint64_t enter(net::detail::id_table<T>& in, V value);
+  std::shared_ptr<departure> take_departure(std::uint64_t number) noexcept;
+  arrival take_arrival(std::uint64_t number, int source, const char* what);
+  void sent(bool failed) noexcept override { add(failed ? failed_ : sent_); }
+
+  const std::size_t most_inside_;
+  tern::detail::spin_lock guard_;
+  net::detail::id_table<std::shared_ptr<departure>> departures_;
+  net::detail::id_table<arrival> arrivals_;
+  counter inside_{0}, bodies_{0}, announced_{0}, sent_{0}, dropped_{0}, failed_{0}, given_{0}, landed_{0};
+};
+
+/// The same bytes in memory that an object may keep and write to: copied, if it is lent.
+byte_buffer own(byte_buffer memory);
+
+} // namespace tern::global::detail

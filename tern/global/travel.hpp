@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/// \file
+/// Data of devices in messages: with this header a `hetero_object` is an argument like any value.
+///
+///     void take(int step, tern::hetero_object<double> face) {       // runs when the message arrives
+///       tern::submit(blend, tern::items(n), n, tern::read(face), tern::read_write(mine)); // waits for the data
+///     }
+///     tern::submit(pack, tern::items(n), n, tern::read(field), tern::write(face)); // on any device
+///     tern::send<&take>(neighbour, step, face);                      // does not wait for that task
+///     tern::submit(pack, tern::items(n), n, tern::read(field), tern::write(face)); // waits until the data have left
+///
+/// **One rule: a transfer is two tasks.** At the source, a task that reads the object, submitted
+/// where `send` or `call` is called. At the target, one that writes a new object, submitted before
+/// the handler begins. So
+/// - the data need not exist when they are sent: tasks submitted before may still compute them;
+/// - tasks submitted after the `send` that write the object wait until its data have left. The
+///   handle may go out of scope at once;
+/// - a handler's objects are *arriving*: tasks and `host()` wait for the data, everything else goes
+///   on, and the objects may be sent on before they have come;
+/// - `wait_all` waits for transfers too, at both ends;
+/// - if a task that was to compute the data fails, the tasks that need them at the target fail,
+///   with the reason and the rank that it comes from.
+///
+/// **What travels**: a `hetero_object<T, N>` as parameter of a handler or of a member function of a
+/// mobile object; as result of `call`; inside of containers, aggregates and classes that are
+/// arguments or results. A parameter of that type takes a `hetero_view` too, a part for one: it
+/// arrives as an object of its own, of the part's extents, in the host's layout. A handle to no
+/// object arrives as that.
+///
+/// `std::move(x)` gives the object away. Its memory goes along without a copy, within a process, if
+/// `x` was its last handle, and all of it; no later task has to wait.
+///
+/// **How they travel** is chosen for each: up to `--tern-global-inline` bytes within the message,
+/// if the host has them and no task is to write them; else as the message's body under the same
+/// condition, the first of a message; else the receiver asks for them, and they follow.
+///
+/// A transfer counts as a message under way until its data have landed: for `quiesce`, for `finish`
+/// and epochs, and for the end of the job.
+///
+/// **Errors.** error(invalid_state) inside of `recorded::submit`. error(unsupported) where bytes
+/// might be read often or never: `multicast` and collective operations, `tern::pack`, checkpoints,
+/// objects that migrate or go to disk, the value of a `remote_promise`. Threads: fibers of a rank.
+/// Source: Thomadakis and Chrisochoides 2024 have one-sided transfers of such objects; the order of
+/// tasks in place of completion is ours.
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include <tern/base/archive.hpp>
+#include <tern/base/options.hpp>
+#include <tern/global/transfer/argument.hpp>
+#include <tern/global/transfer/descriptor.hpp>
+#include <tern/hetero/hetero_object.hpp>
+#include <tern/net/message.hpp>
+
+namespace tern {
+
+namespace global {
+
+/// `global-inline`: up to so many bytes travel within their message.
+extern const option<int> inline_option;
+
+/// What the calling rank has sent and received of device data. `announced` = `sent` + `dropped` +
+/// `failed` + `departing`.
+struct transfer_counts {
+  std::uint64_t inside = 0;    ///< sent within their messages
+  std::uint64_t bodies = 0;    ///< as bodies of their messages
+  std::uint64_t announced = 0; ///< to follow when asked for
+  std::uint64_t sent = 0;      ///< of those: that has happened
+  std::uint64_t dropped = 0;   ///< of those: never needed
+  std::uint64_t failed = 0;    ///< of those: the task that was to compute them did
+  std::uint64_t departing = 0; ///< of those: neither yet
+  std::uint64_t given = 0;     ///< of all, those whose memory went along
+  std::uint64_t landed = 0;    ///< objects that were asked for and have come
+  std::uint64_t arriving = 0;  ///< that have been asked for and have not
+};
+/// Any thread of a rank. \throws error(invalid_state) elsewhere.
+transfer_counts count_transfers();
+
+} // namespace global
+
+namespace detail {
+
+/// In messages.
+template <class T, int N> struct codec<hetero_object<T, N>> {
+  static constexpr std::size_t min_size = sizeof(global::detail::descriptor);
+  template <class A> static void save(A& ar, const hetero_object<T, N>& x) {
+    global::detail::argument<T, N>(x, false).save(ar);
+  }
+  static void load(input_archive& ar, hetero_object<T, N>& x) { global::detail::load(ar, nullptr, nullptr, x); }
+};
+template <class T, int N> struct codec<global::detail::argument<T, N>> {
+  static constexpr std::size_t min_size = sizeof(global::detail::descriptor);
+  template <class A> static void save(A& ar, const global::detail::argument<T, N>& x) { x.save(ar); }
+};
+
+} // namespace detail
+
+namespace net::detail {
+
+template <class T, int N> struct argument_form<hetero_object<T, N>> {
+  static constexpr bool is = true;
+  template <class A> static global::detail::argument<T, N> make(A&& a) {
+    constexpr bool fits = std::is_convertible_v<const std::remove_cvref_t<A>&, const hetero_view<T, N>&>;
+    static_assert(fits, "this parameter is a hetero_object: its argument is one, or a view, of the same elements and "
+                        "dimensions");
+    if constexpr (fits)
+      return {std::forward<A>(a), !std::is_lvalue_reference_v<A> && !std::is_const_v<A>};
+    else
+      return {hetero_object<T, N>(), false};
+  }
+  static void load(input_archive& ar, byte_buffer& body, bool& body_used, hetero_object<T, N>& x) {
+    global::detail::load(ar, &body, &body_used, x);
+  }
+};
+
+} // namespace net::detail
+} // namespace tern

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/hetero/passage/outgoing.hpp>
+
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <source_location>
+#include <utility>
+
+#include <tern/hetero/graph/runtime.hpp>
+
+namespace tern::hetero::detail {
+namespace {
+
+/// Lends an object's memory while its task holds it.
+class part_lender final : public byte_lender {
+public:
+  explicit part_lender(task_record* held) noexcept : held_(held) {}
+  void take_back(std::byte*) noexcept override {
+    release_access(held_);
+    delete this;
+  }
+  bool read_only() const noexcept override { return true; }
+  bool waits() const noexcept override { return true; }
+
+private:
+  task_record* const held_;
+};
+
+/// Owns memory that was an object's.
+class memory_owner final : public byte_lender {
+public:
+  explicit memory_owner(coherence& from) noexcept : from_(from) { from_.client().add_reference(); }
+  void take_back(std::byte* data) noexcept override {
+    from_.memory().free(data);
+    from_.client().release(); // and perhaps the runtime, with its memory
+    delete this;
+  }
+
+private:
+  coherence& from_;
+};
+
+bool may_be_given(object_state& o, const box& part) noexcept {
+  return part == o.all && o.handles.load(std::memory_order_acquire) == 1 && !o.adopted && !o.paged && !o.other;
+}
+
+} // namespace
+
+outgoing::outgoing(object_state* handle, const box& part, bool gives) noexcept
+    : object_(handle), part_(part), bytes_(static_cast<std::size_t>(part.size()) * handle->element),
+      gives_(gives && may_be_given(*handle, part)) {}
+
+outgoing::~outgoing() {
+  if (held_) release();
+  if (object_) drop_handle(object_);
+}
+
+bool outgoing::begin(listener& tells) {
+  listener_ = &tells;
+  // One that is given away has no other user: it is written, so that all that reads it has ended.
+  request_access(object_, part_, gives_ ? access_mode::read_write : access_mode::read, this,
+                 std::source_location::current(), true);
+  int expected = beginning;
+  // acq_rel: what the answer wrote is visible here; and `listener_` there.
+  return !state_.compare_exchange_strong(expected, telling, std::memory_order_acq_rel);
+}
+
+void outgoing::granted(task_record* t, const host_place& where) noexcept {
+  held_ = t;
+  where_ = where;
+  answer();
+}
+
+void outgoing::refused(std::exception_ptr why) noexcept {
+  failure_ = std::move(why);
+  answer();
+}
+
+void outgoing::answer() noexcept {
+  int expected = beginning;
+  if (!state_.compare_exchange_strong(expected, answered, std::memory_order_acq_rel)) listener_->answered(*this);
+}
+
+void outgoing::release() noexcept { release_access(std::exchange(held_, nullptr)); }
+
+bool outgoing::in_one_piece() const noexcept {
+  const auto row = part_.extent(2), rows = part_.extent(1), slices = part_.extent(0);
+  return (rows == 1 && slices == 1) || (where_.pitch == row && (slices == 1 || where_.slice == row * rows));
+}
+
+void outgoing::copy_to(std::byte* to) const noexcept {
+  if (in_one_piece()) {
+    std::memcpy(to, where_.address, bytes_);
+    return;
+  }
+  const std::size_t element = object_->element, row = static_cast<std::size_t>(part_.extent(2)) * element;
+  for (std::int64_t z = 0; z < part_.extent(0); ++z)
+    for (std::int64_t y = 0; y < part_.extent(1); ++y, to += row)
+      std::memcpy(to, where_.address + static_cast<std::size_t>(z * where_.slice + y * where_.pitch) * element, row);
+}
+
+byte_buffer outgoing::take() {
+  if (gives_) return give();
+  if (in_one_piece()) {
+    auto lender = std::make_unique<part_lender>(held_);
+    held_ = nullptr;
+    return byte_buffer::borrow(where_.address, bytes_, *lender.release());
+  }
+  byte_buffer packed(bytes_);
+  copy_to(packed.data());
+  release();
+  return packed;
+}
+
+byte_buffer outgoing::give() {
+  object_state& o = *object_;
+  // What came from elsewhere itself has an owner. (No other thread uses the object.)
+  memory_owner* const owner = o.landed.empty() ? new memory_owner(o.copies) : nullptr;
+  byte_buffer all;
+  {
+    const std::lock_guard hold(o.lock);
+    std::byte* const memory = o.host.exchange(nullptr, std::memory_order_acq_rel);
+    o.each(o.all, [&](fragment& f) { o.set_valid(f, 0); });
+    o.update_on_host();
+    all = owner ? byte_buffer::borrow(memory, bytes_, *owner) : std::move(o.landed);
+  }
+  release();
+  return all;
+}
+
+} // namespace tern::hetero::detail
