@@ -107,7 +107,8 @@ nlohmann::json recover(int ranks) {
   p.dies = ranks / 2;
   const outcome disturbed = run(p, undisturbed.seconds / 2);
   check(disturbed.done.recoveries == 1, "a recovery");
-  // To put all back, and to take the copy that must be there before a step is repeated.
+  // From when the first rank that lives learns of the death: to agree, to put all back, and to take
+  // the copy that must be there before a step is repeated.
   return {{"go_on", 1e6 * (disturbed.done.recovery_seconds + disturbed.done.copy_seconds)},
           {"copy", 1e6 * undisturbed.done.copy_seconds}};
 }

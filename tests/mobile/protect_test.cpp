@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <tern/base/error.hpp>
+#include <tern/base/options.hpp>
 #include <tern/mobile/array.hpp>
 #include <tern/mobile/checkpoint.hpp>
 #include <tern/mobile/protect.hpp>
@@ -87,7 +88,7 @@ seen run(const tern::sim::world& world, int steps, std::chrono::nanoseconds inte
           tern::every(interval),
           [&] {
             const communicator living = communicator::world();
-            if (!folder.empty() && step == 0) tern::checkpoint(folder, line, step);
+            if (!folder.empty() && (step == 0 || step == 8)) tern::checkpoint(folder, line, step);
             if (living.rank() == 0) call<&cell::step>(line).get();
             tern::quiesce();
             if (living.rank() == 0) call<&cell::settle>(line).get();
@@ -175,6 +176,38 @@ TEST(protect, names_the_command_that_restarts_the_job) {
   const std::string folder = testing::TempDir() + "tern-protect.ckpt";
   const seen got = run(tern::sim::parse_world("ranks=4,faults=crash=1@1ms:crash=2@1ms"), 100, 100us, 40, folder);
   EXPECT_EQ(got.hint, "start the program again with --tern-restart " + folder);
+}
+
+TEST(protect, a_job_that_has_lost_ranks_can_be_restarted) {
+  const std::string folder = testing::TempDir() + "tern-protect-lost.ckpt";
+  const seen expected = run(tern::sim::parse_world("ranks=4"), 10, 0s, 40);
+  const std::string middle = std::to_string(static_cast<int>(expected.seconds / 2 * 1e6));
+  const seen lost = run(tern::sim::parse_world("ranks=4,faults=crash=0@" + middle + "us"), 10, 0s, 40, folder);
+  ASSERT_EQ(lost.values, expected.values);
+  ASSERT_EQ(lost.done.lost, std::vector<int>{0});
+  tern::options options;
+  options.set(tern::mobile::restart_option, folder);
+  std::vector<std::int64_t> values;
+  tern::sim::run(
+      tern::sim::parse_world("ranks=2"),
+      [&] {
+        tern::mobile_array<cell> line;
+        int step = 0;
+        EXPECT_TRUE(tern::restored(line, step));
+        EXPECT_EQ(step, 8); // written by three ranks
+        for (; step < 10; ++step) {
+          if (tern::rank() == 0) call<&cell::step>(line).get();
+          tern::quiesce();
+          if (tern::rank() == 0) call<&cell::settle>(line).get();
+          tern::barrier();
+        }
+        if (tern::rank() == 0)
+          for (std::int64_t i = 0; i < 40; ++i) values.push_back(call<&cell::value>(line(i)).get());
+        tern::barrier();
+        return 0;
+      },
+      options);
+  EXPECT_EQ(values, expected.values);
 }
 
 TEST(protect, of_one_rank_is_refused) {

@@ -53,7 +53,7 @@ void array_record::wait_until_placed() const {
 
 void array_record::abandon() noexcept {
   if (!is_open_.exchange(true)) placing_.count_down();
-  queue_.drop();
+  queue_.close();
 }
 
 void array_record::go_back(std::vector<std::pair<int, present_elements>> present) {
@@ -62,7 +62,8 @@ void array_record::go_back(std::vector<std::pair<int, present_elements>> present
     const std::lock_guard hold(lock_);
     present_ = std::move(present);
   }
-  queue_.drop();
+  queue_.close();
+  queue_.reopen();
   const std::lock_guard hold(sending_);
   sent_.clear();
 }

@@ -15,6 +15,7 @@ void operation_queue::open() { run(); }
 void operation_queue::enter(int sender, std::uint64_t number, tern::detail::held_context on, operation what) {
   {
     const std::lock_guard hold(lock_);
+    if (closed_) return; // what waits for it is told by its end
     sender_state& s = senders_[sender];
     if (number != s.next) {
       s.early.emplace(number, item{std::move(what), std::move(on)});
@@ -32,6 +33,7 @@ void operation_queue::enter(int sender, std::uint64_t number, tern::detail::held
 void operation_queue::enter(tern::detail::held_context on, operation what) {
   {
     const std::lock_guard hold(lock_);
+    if (closed_) return;
     ready_.push_back({std::move(what), std::move(on)});
     if (std::exchange(running_, true)) return;
   }
@@ -59,10 +61,16 @@ void operation_queue::run() {
   }
 }
 
-void operation_queue::drop() noexcept {
+void operation_queue::reopen() noexcept {
+  const std::lock_guard hold(lock_);
+  closed_ = running_ = false;
+}
+
+void operation_queue::close() noexcept {
   std::map<int, sender_state> waits; // go without the lock: fibers wait for them
   std::deque<item> ready;
   const std::lock_guard hold(lock_);
+  closed_ = true;
   waits.swap(senders_);
   ready.swap(ready_);
 }

@@ -38,8 +38,10 @@ public:
   void enter(int sender, std::uint64_t number, tern::detail::held_context on, operation what);
   /// One without a number.
   void enter(tern::detail::held_context on, operation what);
-  /// Drops what waits, and begins with number 0 again. An operation that is running goes on.
-  void drop() noexcept;
+  /// Drops what waits, and what comes from now on. An operation that is running goes on.
+  void close() noexcept;
+  /// Takes operations in again, from number 0 on. \pre none is running
+  void reopen() noexcept;
   /// For reports: what waits for a number, or empty. Without the lock: empty.
   std::string describe();
 
@@ -58,6 +60,7 @@ private:
   std::map<int, sender_state> senders_;
   std::deque<item> ready_;
   bool running_ = true; // a fiber runs what is ready; or it is not open
+  bool closed_ = false;
 };
 
 } // namespace tern::mobile::detail

@@ -55,5 +55,23 @@ TEST(operation_queue, one_after_the_other) {
   EXPECT_EQ(queue.describe(), "of rank 4, operation 2 is due, and 1 after it have come");
 }
 
+// Then it begins anew.
+TEST(operation_queue, that_is_closed_drops_what_waits_and_what_comes) {
+  operation_queue queue;
+  queue.open();
+  std::string order;
+  const auto note = [&](char what) { return [&order, what] { order += what; }; };
+  queue.enter(4, 0, {}, note('a'));
+  queue.enter(4, 2, {}, note('x'));
+  queue.close();
+  EXPECT_EQ(queue.describe(), "");
+  queue.enter(4, 1, {}, note('x'));
+  queue.enter({}, note('x'));
+  queue.reopen();
+  queue.enter(4, 1, {}, note('c'));
+  queue.enter(4, 0, {}, note('b'));
+  EXPECT_EQ(order, "abc");
+}
+
 } // namespace
 } // namespace tern::mobile::detail
