@@ -379,6 +379,37 @@ class Suites(Tree):
             self.assertEqual(subprocess.run([runner, self.program(last)], capture_output=True, check=False).returncode, code)
 
 
+class KeptObjects(Tree):
+    """What tools/build/timed.sh tells ccache."""
+
+    def run_timed(self, *command: str) -> str:
+        script = pathlib.Path(suites.__file__).parent / "timed.sh"
+        done = subprocess.run([str(script), str(self.root / "log"), *command], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def told(self, *words: str) -> str:
+        return self.run_timed("sh", "-c", 'echo "${CCACHE_DEPEND-no} ${CCACHE_EXTRAFILES_TO_HASH-none}"', "sh", *words)
+
+    def test_files_are_kept_by_what_the_compiler_has_read(self):
+        self.assertEqual(self.told("-o", "a.o", "-c", "a.cpp"), "1 none")
+        self.assertEqual(self.told("-o", "x/Unity/a.o", "-c", "a.cpp"), "no none")
+
+    def test_a_changed_precompiled_header_is_another_one(self):
+        headers = self.root / "cmake_pch.hxx"
+        use = ("-include", str(headers), "-o", "a.o", "-c", "a.cpp")
+        self.assertEqual(self.told(*use), "no none")  # not known what is in it
+        sums = []
+        for text in ("int a;\n", "int aa;\n", "int a;\n"):
+            self.write("in.hpp", text)
+            self.write("made.d", f"made: {self.root}/in.hpp \\\n  {self.root}/log\n")
+            self.write("log", "")
+            self.run_timed("true", "-MF", str(self.root / "made.d"), "-o", f"{headers}.gch")
+            self.assertEqual(self.told(*use), f"1 {headers}.gch.sum")
+            sums.append((self.root / "cmake_pch.hxx.gch.sum").read_text())
+        self.assertEqual(sums[0], sums[2])
+        self.assertNotEqual(sums[0], sums[1])
+
+
 class Floors(unittest.TestCase):
     LOG = ("Label Time Summary:\nmpi    =   4.80 sec*proc (4 tests)\nsim    =   0.10 sec*proc (1 test)\n\n"
            "The following tests did not run:\n\t12 - hetero.gpu.it_runs (Skipped)\n")
