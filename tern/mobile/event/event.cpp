@@ -123,12 +123,13 @@ void event_access::tell(signals& in, object_id target, const firing_note& f) {
   in.of_.round_ = f.round;
 }
 
-signals event_access::signals_of(fired_with_objects& what) {
-  signals in;
+template <class Signals> Signals event_access::signals_of(fired_with_objects& what) {
+  Signals in;
   in.what_ = std::move(what.with);
   tell(in, what.target, {what.number, what.round});
   return in;
 }
+template signals event_access::signals_of<signals>(fired_with_objects& what);
 
 } // namespace mobile::detail
 

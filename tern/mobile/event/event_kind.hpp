@@ -114,8 +114,9 @@ struct event_access {
   static event rearm(const event& e);
   /// Tells an event's function which one has fired.
   static void tell(signals& in, object_id target, const firing_note& f);
-  /// The same for one with objects, whose signals are handed over.
-  static signals signals_of(fired_with_objects& what);
+  /// The same for one with objects, whose signals are handed over. \tparam Signals `signals`, which
+  /// is not complete here.
+  template <class Signals> static Signals signals_of(fired_with_objects& what);
 
 private:
   static event_note note_of(const event& e, std::int64_t i, std::uint32_t type);
@@ -224,7 +225,8 @@ void call_gathered(net::node& here, fired_with_objects& what, const named_object
       all[i] = place == 0 ? target_too : static_cast<other*>(objects[place]);
   const std::span<const typename sig::other_pointer> brought(all);
   if constexpr (wants_signals_too<F>()) {
-    const signals in = event_access::signals_of(what);
+    using given = std::conditional_t<std::is_void_v<main>, void, signals>;
+    const given in = event_access::signals_of<given>(what);
     static_cast<void>(std::invoke(F, *target, brought, in));
   } else {
     static_cast<void>(std::invoke(F, *target, brought));
