@@ -29,7 +29,7 @@ case $output in
     if [[ -z $headers ]]; then
       export CCACHE_DEPEND=1
     elif [[ -n $sum ]]; then
-      export CCACHE_DEPEND=1 CCACHE_EXTRAFILES_TO_HASH=$sum
+      export CCACHE_DEPEND=1 CCACHE_EXTRAFILES=$sum
     fi
     ;;
 esac

@@ -388,7 +388,7 @@ class KeptObjects(Tree):
         return done.stdout.strip()
 
     def told(self, *words: str) -> str:
-        return self.run_timed("sh", "-c", 'echo "${CCACHE_DEPEND-no} ${CCACHE_EXTRAFILES_TO_HASH-none}"', "sh", *words)
+        return self.run_timed("sh", "-c", 'echo "${CCACHE_DEPEND-no} ${CCACHE_EXTRAFILES-none}"', "sh", *words)
 
     def test_files_are_kept_by_what_the_compiler_has_read(self):
         self.assertEqual(self.told("-o", "a.o", "-c", "a.cpp"), "1 none")
