@@ -61,7 +61,7 @@ public:
     rounds_ = rounds;
     return tern::make_event<&leaf::merge>(tern::self<leaf>(), n);
   }
-  void who(std::span<leaf* const>) { met_ = tern::caller(); }
+  void note_caller(std::span<leaf* const>) { met_ = tern::caller(); }
   template <class A> void serialize(A& ar) { ar(number_, met_, rounds_, log_); }
 
   static const tern::rank_local<int> seen;
@@ -245,7 +245,7 @@ TERN_RANK_TEST(shared_functions_and_objects_of_derived_classes) {
 TERN_RANK_TEST(the_caller_of_a_function_with_objects_gave_the_last_signal) {
   const auto all = leaves();
   const auto target = all.back();
-  const event e = tern::broadcast(rank() == 0 ? tern::make_event<&leaf::who>(target, size()) : event());
+  const event e = tern::broadcast(rank() == 0 ? tern::make_event<&leaf::note_caller>(target, size()) : event());
   for (int r = size() - 1; r >= 0; --r) {
     if (rank() == r) tern::call_signal(e, r, mine(all)).get();
     tern::barrier();

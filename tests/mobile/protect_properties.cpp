@@ -35,19 +35,8 @@ using tern::call;
 using tern::communicator;
 using tern::mobile_ptr;
 using tern::mobile_ref;
+using tern::property::travellers::leaf;
 using tern::property::travellers::text;
-
-// Counted by references.
-class leaf {
-public:
-  leaf() = default;
-  explicit leaf(std::int64_t value) : value_(value) {}
-  std::int64_t value() const { return value_; }
-  template <class A> void serialize(A& ar) { ar(value_); }
-
-private:
-  std::int64_t value_ = 0;
-};
 
 class cell {
 public:

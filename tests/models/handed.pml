@@ -20,7 +20,7 @@
  *   -DONE_ROUND     B  a slot does not say in which round it was written
  *   -DLOOK_FIRST    B  looks whether the home sleeps before the message is in the ring
  *   -DNO_LOOK       B  the home does not look at its rings once more before it sleeps
- *   -DNO_STAND_IN   B  nobody takes what has been handed to a worker in a long body
+ *   -DNO_STAND_IN   B  no worker takes what has been handed to one in a long body
  *
  * Memory is sequentially consistent: the fences of `hand` and `park` are those of parking.pml.
  */

@@ -4,10 +4,10 @@
  * which up to DEATHS die, at any moment. Each rank learns of a death at a time of its own, and of none that was not.
  *
  * A program: a copy, then COPIES - 1 times some messages and another copy, then its end. A copy: all call and are quiet,
- * each packs its own and sends it to its buddy, the next in the ring of those that live; who has packed and has what it
- * keeps for another enters a barrier; who has passed that drops the copy before. The end is a barrier too.
+ * each packs its own and sends it to its buddy, the next in the ring of those that live; a rank that has packed and has what it
+ * keeps for another enters a barrier; behind it, it drops the copy before. The end is a barrier too.
  *
- * Who knows of more deaths than the generation has that it is in abandons that. Then messages of generations before are
+ * A rank that knows of more deaths than its generation has abandons it. Then messages of generations before are
  * dropped, handlers end, and it reports what it knows and the number of its newest complete copy to the lowest that
  * lives. That one begins the next generation when all that live have reported what it knows itself: all go back to the
  * newest copy that any has seen complete, and take a new one at once. If one and its buddy are dead, all throw.
@@ -28,7 +28,7 @@
  *   -DDISCARDS_EARLY  a copy that is not complete is dropped when its generation is abandoned
  *   -DFREES_EARLY     the copy before is dropped when the next is packed
  *   -DOWN_NUMBER      the coordinator goes back to the newest copy that it has seen complete itself
- *   -DNOT_ADOPTED     who has gone back to a copy that it had not seen complete itself reports the one before
+ *   -DNOT_ADOPTED     a rank that has gone back to a copy which it had not seen complete reports the one before
  *   -DANY_SETS        the coordinator does not wait for reports of what it knows
  *   -DREFUSES_MORE    it ignores a report of more than it knows
  *   -DNEW_RING        a dead rank's copy is looked for where its buddy would be now

@@ -20,6 +20,18 @@
 
 namespace tern::property::travellers {
 
+// Counted by references.
+class leaf {
+public:
+  leaf() = default;
+  explicit leaf(std::int64_t value) : value_(value) {}
+  std::int64_t value() const { return value_; }
+  template <class A> void serialize(A& ar) { ar(value_); }
+
+private:
+  std::int64_t value_ = 0;
+};
+
 // How many objects that have moved each rank remembers: so few that it must forget some all the
 // time.
 inline const option_knob known_knob{"known", [](tern::options& of, std::int64_t value) {

@@ -10,7 +10,7 @@
 
 namespace tern::hetero::detail {
 
-/// Writes all of a new object, for somebody else: the object is *arriving*.
+/// Writes all of a new object from outside of tasks: the object is *arriving*.
 ///
 /// It is a hidden task that has no body. Tasks and accesses that come later wait for it, and so
 /// does `wait_all`. It ends by `land` or `fail`; the destructor fails it if neither came. The

@@ -14,7 +14,7 @@
 
 namespace tern::hetero::detail {
 
-/// Reads a part of an object for somebody else, from a moment in the order of its tasks on.
+/// Reads a part of an object from outside of tasks, from a moment in the order of its tasks on.
 ///
 /// It is a hidden task: it follows the writers before `begin`, the data are brought to the host's
 /// memory for it, and writers after `begin` wait until it has ended. It ends by `release`, or when

@@ -96,7 +96,7 @@ void take_multicast(node& here, int source, const wire_header& h, payload& arriv
 
 recipients recipients_of(node& here, const rank_group& group) {
   recipients to;
-  here.check_rank(here.rank()); // nothing is sent while ranks agree who is left
+  here.check_rank(here.rank()); // nothing is sent while ranks agree which of them are left
   if (group.what() != rank_group::kind::listed) {
     to.all_others = here.size() > 1;
     to.self = group.what() == rank_group::kind::all;

@@ -40,13 +40,13 @@ void node_send::check_any_rank(int destination) const {
 
 error node_send::lost(int destination, const std::string& what) const {
   const std::vector<generation_state::death> dead = generation_.dead();
-  std::string who;
+  std::string ranks;
   for (const auto& d : dead)
-    who += (who.empty() ? "rank " : ", rank ") + std::to_string(d.rank) +
-           (d.text.empty() ? std::string() : " (" + d.text + ")");
+    ranks += (ranks.empty() ? "rank " : ", rank ") + std::to_string(d.rank) +
+             (d.text.empty() ? std::string() : " (" + d.text + ")");
   return error(errc::rank_lost,
                what + (destination >= 0 ? " for rank " + std::to_string(destination) : std::string()) +
-                   " was given up, since the job has lost " + who,
+                   " was given up, since the job has lost " + ranks,
                "tern::living() tells which ranks are left; what runs within tern::protect goes on from its last copy");
 }
 
