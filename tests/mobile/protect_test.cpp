@@ -124,6 +124,20 @@ TEST(protect, runs_its_steps_and_keeps_two_copies) {
   EXPECT_EQ(one.values.size(), 40U);
 }
 
+// What a dead rank's fibers had locked stays so.
+TEST(protect, a_rank_that_dies_while_it_goes_back_is_no_error) {
+  testing::internal::CaptureStderr();
+  int recoveries = 0;
+  for (int later = 0; later < 40; ++later) {
+    const std::string again = std::to_string(2000 + later * 50);
+    const seen got = run(tern::sim::parse_world("ranks=6,faults=crash=1@2ms:crash=4@" + again + "us"), 8, 100us, 24);
+    recoveries += static_cast<int>(got.done.recoveries);
+    EXPECT_EQ(got.error, "");
+  }
+  EXPECT_GE(recoveries, 40);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::Not(testing::HasSubstr(" error]")));
+}
+
 TEST(protect, takes_a_copy_when_its_time_has_come) {
   const seen one = run(tern::sim::parse_world("ranks=4"), 5, 1h, 40);
   EXPECT_EQ(one.done.copies, 1U); // before the first step

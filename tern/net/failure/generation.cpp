@@ -206,9 +206,34 @@ void survivors::take_decision(int source, const standing& all) {
   wake();
 }
 
+void survivors::begin_recovering() {
+  guard_.lock();
+  while (recovering_) {
+    tern::detail::waiter self({tern::detail::wait_kind::other, this});
+    waiting_.push(self);
+    self.wait(guard_);
+    guard_.lock();
+  }
+  recovering_ = true;
+  guard_.unlock();
+}
+
+void survivors::end_recovering() noexcept {
+  guard_.lock();
+  recovering_ = false;
+  guard_.unlock();
+  wake();
+}
+
 std::optional<recovery> survivors::recover(std::int64_t copy) {
   const auto now = [&] { return recovery{here_.generation().number(), here_.generation().living(), copy, false}; };
-  const std::lock_guard one_at_a_time(recovering_);
+  struct one_at_a_time {
+    survivors& of;
+    explicit one_at_a_time(survivors& s) : of(s) { of.begin_recovering(); }
+    ~one_at_a_time() { of.end_recovering(); }
+    one_at_a_time(const one_at_a_time&) = delete;
+    one_at_a_time& operator=(const one_at_a_time&) = delete;
+  } const turn(*this);
   if (!here_.generation().abandoned()) return now();
   const bool finished = copy == finished_copy;
   for (;;) {

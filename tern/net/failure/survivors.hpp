@@ -23,7 +23,6 @@
 
 #include <tern/net/failure/generation.hpp>
 #include <tern/net/termination/generation_state.hpp>
-#include <tern/task/sync.hpp>
 #include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
@@ -64,18 +63,20 @@ public:
   void take_decision(int source, const standing& all);
 
 private:
+  void begin_recovering();
+  void end_recovering() noexcept;
   void learn_all(int source, const standing& theirs);
   void abandon();
   void decide();
   void wake();
 
   node& here_;
-  mutex recovering_;              // by the fiber that recovers
   tern::detail::spin_lock guard_; // of what follows
   tern::detail::waiter_list waiting_;
   std::optional<standing> ready_; // what this rank has reported; its own handlers have ended
   std::optional<recovery> begun_;
   std::map<int, standing> reports_; // the latest of each rank
+  bool recovering_ = false;         // in a fiber. Not a tern::mutex: that of a dead rank stays locked
   bool over_ = false;
 };
 
