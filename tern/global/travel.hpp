@@ -38,6 +38,9 @@
 /// A transfer counts as a message under way until its data have landed: for `quiesce`, for `finish`
 /// and epochs, and for the end of the job.
 ///
+/// **A rank that dies** in a job that survives it (mobile/protect.hpp): objects that were arriving
+/// on the others fail with error(rank_lost), from whichever rank they were to come.
+///
 /// **Errors.** error(invalid_state) inside of `recorded::submit`. error(unsupported) where bytes
 /// might be read often or never: `multicast` and collective operations, `tern::pack`, checkpoints,
 /// objects that migrate or go to disk, the value of a `remote_promise`. Threads: fibers of a rank.

@@ -7,9 +7,11 @@
 #include <string>
 #include <typeinfo>
 #include <utility>
+#include <vector>
 
 #include <tern/base/error.hpp>
 #include <tern/net/call/remote_exception.hpp>
+#include <tern/net/failure/generation.hpp>
 #include <tern/net/rank_local.hpp>
 
 namespace tern::global {
@@ -45,6 +47,10 @@ const net::handler_record request_record{typeid(request_tag), "tern request of d
 const net::handler_record drop_record{typeid(drop_tag), "tern data not wanted", __FILE__, &drop_arrives, true};
 const net::handler_record data_record{typeid(data_tag), "tern data", __FILE__, &data_arrive, true};
 const net::handler_record failure_record{typeid(failure_tag), "tern failure of data", __FILE__, &failure_arrives, true};
+
+const net::detail::abandon_hook hook{[](net::node& here, const error& why) {
+  if (transfer_table* const all = tables.if_made(here)) all->abandon(std::make_exception_ptr(why));
+}};
 
 error bad_message(int source, const std::string& what) {
   return error(errc::invalid_data, "rank " + std::to_string(source) + " " + what);
@@ -97,6 +103,7 @@ transfer_table::arrival transfer_table::take_arrival(std::uint64_t number, int s
 std::uint64_t transfer_table::announce(std::shared_ptr<departure> what) {
   const std::uint64_t number = enter(departures_, std::move(what));
   add(announced_);
+  if (net::detail::abandoned(net::node::here())) drop(number); // behind what `abandon` has seen
   return number;
 }
 
@@ -106,9 +113,12 @@ void transfer_table::drop(std::uint64_t number) noexcept {
 
 void transfer_table::request(int origin, std::uint64_t number, std::size_t bytes,
                              std::unique_ptr<hetero::detail::incoming> into) {
+  net::node& here = net::node::here();
   const std::uint64_t landing = enter(arrivals_, arrival{std::move(into), bytes, origin});
+  if (net::detail::abandoned(here)) // likewise
+    return abandon(std::make_exception_ptr(net::detail::rank_lost_error(here, "data of a hetero_object")));
   try {
-    net::node::here().post(origin, pack(net::wire_header{request_record.id(), 0, number}, landing), {.urgent = true});
+    here.post(origin, pack(net::wire_header{request_record.id(), 0, number}, landing), {.urgent = true});
   } catch (...) {
     const arrival lost = take_arrival(landing, origin, "data");
     throw;
@@ -152,6 +162,28 @@ void transfer_table::take_failure(net::node& here, int source, const net::wire_h
   unpack_into(net::detail::body_of(message.bytes), f);
   a.into->fail(std::make_exception_ptr(f.as_error()));
   here.message_done(h);
+}
+
+void transfer_table::abandon(const std::exception_ptr& why) {
+  std::vector<std::shared_ptr<departure>> unwanted; // ended without the lock, as are the others
+  std::vector<arrival> lost;
+  {
+    const std::lock_guard hold(guard_);
+    std::vector<std::uint64_t> numbers;
+    departures_.for_each([&](std::uint64_t number, std::shared_ptr<departure>& d) {
+      unwanted.push_back(std::move(d));
+      numbers.push_back(number);
+    });
+    for (const std::uint64_t number : numbers) departures_.free(number);
+    numbers.clear();
+    arrivals_.for_each([&](std::uint64_t number, arrival& a) {
+      lost.push_back(std::move(a));
+      numbers.push_back(number);
+    });
+    for (const std::uint64_t number : numbers) arrivals_.free(number);
+  }
+  for (std::size_t i = 0; i < unwanted.size(); ++i) add(dropped_);
+  for (const arrival& a : lost) a.into->fail(why);
 }
 
 transfer_counts transfer_table::counts() noexcept {

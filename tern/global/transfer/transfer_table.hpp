@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 
 #include <tern/base/bytes.hpp>
@@ -48,6 +49,11 @@ public:
   void take_drop(net::node& here, int source, const net::wire_header& h, net::payload& message);
   void take_data(net::node& here, int source, const net::wire_header& h, net::payload& message);
   void take_failure(net::node& here, int source, const net::wire_header& h, net::payload& message);
+
+  /// The rank gives up its generation (net/rank/abandon_hook.hpp): what was to come fails with
+  /// `why`, what was announced is not wanted any more. So is what is announced and asked for until
+  /// the next one begins.
+  void abandon(const std::exception_ptr& why);
 
   transfer_counts counts() noexcept;
 
