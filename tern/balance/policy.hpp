@@ -109,7 +109,8 @@ struct ready_object {
 };
 
 /// The rank that a policy works for, as the policy sees it. Called from the functions of the policy
-/// only.
+/// only. When ranks of the job have died, those that are left are numbered anew, from 0, and
+/// policies are made anew (mobile/protect.hpp).
 class policy_context {
 public:
   virtual int rank() const noexcept = 0;

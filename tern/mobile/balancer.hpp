@@ -35,6 +35,10 @@ public:
                      double device, bool expected) noexcept = 0;
   /// Would another worker or rank soon take an object that waits?
   virtual bool has_takers() const noexcept = 0;
+  /// Ranks have died, and those that live have put their objects back (protect.hpp). In a fiber,
+  /// before anything runs again. \param all of them have a balancer: then it may talk to the
+  /// others, as this is called on each.
+  virtual void gone_back(bool /*all*/) {}
 
 protected:
   ~balancer() = default;

@@ -12,7 +12,9 @@
 #include <tern/mobile/array/array_table.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/communicator.hpp>
+#include <tern/net/failure/generation.hpp>
 #include <tern/net/message.hpp>
+#include <tern/net/rank_failure.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/task/sync.hpp>
 
@@ -49,13 +51,15 @@ namespace {
 
 const rank_local<balancer> the_balancer;
 
-/// Rank 0's: one change at a time, in an order that all ranks keep.
+/// The first rank's: one change at a time, in an order that all ranks keep.
 struct changes {
   mutex one_at_a_time;
   std::uint32_t generation = 0;
 };
 const rank_local<changes> the_changes;
 
+/// That lives: it makes the changes.
+int first_rank() { return living().front(); }
 void be_there() { balancer::here(); }
 void take_policy(std::uint32_t generation, const std::string& text) {
   balancer::here().use(generation, text);
@@ -68,7 +72,7 @@ void take_enable(bool on) {
 
 template <auto F, class... A> void tell_all(const A&... args) {
   std::vector<future<void>> told;
-  for (int r = 0; r < tern::size(); ++r) told.push_back(call<F>(r, args...));
+  for (const int r : living()) told.push_back(call<F>(r, args...));
   for (auto& t : told) t.get();
 }
 
@@ -123,22 +127,26 @@ void end(net::node& here) {
 }
 
 const net::rank_stage the_stage{&begin, &end};
+const net::detail::abandon_hook the_hook{[](net::node& here, const error&) {
+  if (balancer* const b = the_balancer.if_made(here)) b->abandon();
+}};
 
 } // namespace
 
 balancer& balancer::here() { return *the_balancer; }
 balancer* balancer::if_made(net::node& of) noexcept { return the_balancer.if_made(of); }
 
-void tell_of_failure(std::uint32_t generation) { send<&has_failed>(0, generation); }
+void tell_of_failure(std::uint32_t generation) { send<&has_failed>(first_rank(), generation); }
+void go_on_from(std::uint32_t generation) { the_changes->generation = generation; }
 
 } // namespace detail
 
 future<void> use(std::string policy) {
   check_policy(policy);
-  return call<&detail::change_policy>(0, std::move(policy));
+  return call<&detail::change_policy>(detail::first_rank(), std::move(policy));
 }
 
-future<void> enable(bool on) { return call<&detail::change_enable>(0, on); }
+future<void> enable(bool on) { return call<&detail::change_enable>(detail::first_rank(), on); }
 
 std::string in_use() { return detail::balancer::here().in_use(); }
 

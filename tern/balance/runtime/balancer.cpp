@@ -10,6 +10,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/net/failure/generation.hpp>
 #include <tern/net/message.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/fiber/causal_context.hpp>
@@ -109,7 +110,10 @@ void balancer::happen(event e) {
       deal_with(e);
       ask_policy_again();
     } catch (...) {
-      if (!node_.has_closed()) fail(text_of(std::current_exception())); // else it could send nothing any more
+      if (net::detail::abandoned(node_))
+        drop_policy();              // as it will be anyway
+      else if (!node_.has_closed()) // else it could send nothing any more
+        fail(text_of(std::current_exception()));
     }
     if (counted || e.call) e = {}; // before it counts as done
     if (counted) node_.message_done({});
@@ -154,7 +158,8 @@ void balancer::deal_with(event& e) {
       early_.back().counted = false;
       return;
     }
-    if (e.generation == generation_.load(std::memory_order_relaxed) && policy_) policy_->receive(e.source, e.bytes);
+    if (e.generation == generation_.load(std::memory_order_relaxed) && policy_)
+      policy_->receive(living_.empty() ? e.source : place_of(e.source), e.bytes);
     break;
   case event::kind::call:
     if (e.generation != 0 && (e.generation != generation_.load(std::memory_order_relaxed) || !policy_))
@@ -219,14 +224,15 @@ void balancer::fail(const std::string& why) noexcept {
     shown_ = name_;
     begin_trial();
   }
-  log_error("balancing policy '" + name + "' has failed on rank " + std::to_string(rank()) + ": " + why +
+  log_error("balancing policy '" + name + "' has failed on rank " + std::to_string(node_.rank()) + ": " + why +
             "; the program goes on without balancing");
   objects_.count_contacts(recorder_ != nullptr);
   objects_.defer(false);
   try {
     tell_of_failure(generation_.load(std::memory_order_relaxed));
-  } catch (const error& e) { // the job has just ended: no rank need know any more
-    if (!node_.has_closed()) node_.fatal("rank 0 cannot be told that a balancing policy has failed: " + e.message());
+  } catch (const error& e) { // the job has just ended, or goes back: no rank need know any more
+    if (!node_.has_closed() && e.code() != errc::rank_lost)
+      node_.fatal("the first rank cannot be told that a balancing policy has failed: " + e.message());
   }
 }
 
@@ -365,8 +371,8 @@ void balancer::note(std::string_view what, double value) {
 }
 
 void balancer::post(int to, byte_buffer message) {
-  node_.check_rank(to);
-  send_bytes(to, message_head::kind::of_policy, message);
+  if (net::detail::abandoned(node_)) return; // the policies begin anew
+  send_bytes(job_rank(to), message_head::kind::of_policy, message);
 }
 
 // Time ----------------------------------------------------------------------------------------------------------------

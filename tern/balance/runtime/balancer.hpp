@@ -81,12 +81,15 @@ public:
   void end_round();
   void message(int source, std::span<const std::byte> bytes);
   void record();
+  /// The rank gives up its generation (net/rank/abandon_hook.hpp): the policy is dropped, until
+  /// `gone_back` makes it anew.
+  void abandon();
   /// The job ends: nothing more is called. Collective, if it was recorded.
   void close();
 
   // policy_context
-  int rank() const noexcept override { return node_.rank(); }
-  int size() const noexcept override { return node_.size(); }
+  int rank() const noexcept override { return living_.empty() ? node_.rank() : place_of(node_.rank()); }
+  int size() const noexcept override { return living_.empty() ? node_.size() : static_cast<int>(living_.size()); }
   int workers() const noexcept override { return node_.computing_workers(); }
   double now() const noexcept override;
   double pace() const noexcept override { return pace_.load(std::memory_order_relaxed); }
@@ -117,6 +120,7 @@ public:
   void ended(object_id object, const mobile::type_record& type, const void* instance, double load, double seconds,
              double device, bool expected) noexcept override;
   bool has_takers() const noexcept override;
+  void gone_back(bool all) override;
 
   // work_source
   bool produce(int worker) override;
@@ -183,6 +187,11 @@ private:
   void ask_policy_again() noexcept;
   object_id next_of_policy(int worker);
   bool is_too_strange(object_id object);
+  /// Of a policy's rank: the job's. \throws error(invalid_argument) if there is none.
+  int job_rank(int place) const;
+  /// Of the job's rank: a policy's; -1: it does not live.
+  int place_of(int job_rank) const noexcept;
+  int where_is(object_id object) const;
   void send_bytes(int to, message_head::kind is, std::span<const std::byte> bytes);
   /// Among those that compute.
   int slot_of(int worker) const noexcept { return worker - first_worker_; }
@@ -201,7 +210,8 @@ private:
   std::string name_ = "none";
   std::atomic<std::uint32_t> generation_{0}; ///< policies of one generation talk to each other
   std::atomic<bool> enabled_{true};
-  std::vector<event> early_;                            ///< for a policy that this rank does not have yet
+  std::vector<int> living_;  ///< once ranks have died: those that live, ascending, which are a policy's ranks
+  std::vector<event> early_; ///< for a policy that this rank does not have yet
   std::vector<std::pair<object_id, contact>> contacts_; ///< of the last phase, by object
 
   mutable tern::detail::spin_lock guard_; ///< of what follows
@@ -270,7 +280,9 @@ private:
 
 /// What it says, for a log.
 std::string text_of(const std::exception_ptr& e);
-/// Rank 0 ends balancing on all ranks.
+/// The first rank ends balancing on all ranks.
 void tell_of_failure(std::uint32_t generation);
+/// Changes are numbered on from there.
+void go_on_from(std::uint32_t generation);
 
 } // namespace tern::balance::detail

@@ -10,6 +10,7 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/net/call/pending_calls.hpp>
+#include <tern/net/failure/generation.hpp>
 #include <tern/net/message.hpp>
 #include <tern/task/fiber/causal_context.hpp>
 
@@ -328,9 +329,9 @@ void balancer::place(object_id object, int worker) {
 }
 
 void balancer::move(object_id object, int to, std::function<void(bool)> done) {
-  node_.check_rank(to);
+  to = job_rank(to);
   carried with;
-  bool may = to != rank() && enabled_;
+  bool may = to != node_.rank() && enabled_ && !net::detail::abandoned(node_);
   {
     const std::lock_guard hold(guard_);
     if (const auto at = histories_.find(object.bits); at != histories_.end()) with = at->second;
@@ -343,7 +344,7 @@ void balancer::move(object_id object, int to, std::function<void(bool)> done) {
   const tern::detail::causal_scope nobodys(nullptr);
   if (may) {
     with.moves = moves;
-    with.from = rank();
+    with.from = node_.rank();
     const auto says_goodbye = [&] { // before it, so that it is known there when it comes
       send_bytes(to, message_head::kind::history, std::as_bytes(std::span(&with, 1)));
       const std::lock_guard hold(guard_);
@@ -381,7 +382,7 @@ void balancer::departed(const carried& with, int to, std::uint32_t generation, b
     }
   }
   if (!there)
-    log_warning("object " + mobile::to_string(object) + " stays on rank " + std::to_string(rank()) +
+    log_warning("object " + mobile::to_string(object) + " stays on rank " + std::to_string(node_.rank()) +
                 ", as it cannot be moved: " + why);
   if (done)
     happen({.is = event::kind::done,

@@ -82,7 +82,7 @@ void balancer::begin_phase(const mobile::detail::array_record* array, const std:
                            const std::vector<mobile::object_load>& here) {
   contacts_.clear();
   for (const mobile::object_contact& t : talks)
-    contacts_.push_back({t.from, {t.to, objects_.last_known(t.to), t.bytes, t.messages}});
+    contacts_.push_back({t.from, {t.to, where_is(t.to), t.bytes, t.messages}});
   const std::lock_guard hold(guard_);
   // Those that have gone, or left of their own accord, are forgotten.
   std::unordered_map<std::uint64_t, carried> kept;
@@ -140,7 +140,7 @@ std::vector<contact> balancer::neighbours(object_id object) const {
     for (const std::int64_t way : {-1, 1}) {
       if (at[d] + way < 0 || at[d] + way >= layout.plan().size[d]) continue;
       const object_id with = layout.id_of(found->second + way * step);
-      all.push_back({with, objects_.last_known(with), 0, 0});
+      all.push_back({with, where_is(with), 0, 0});
     }
     step *= layout.plan().size[d];
   }

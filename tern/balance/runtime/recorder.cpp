@@ -115,7 +115,7 @@ void recorder::store(const std::string& path, const std::string& policy, const s
       all.allreduce(part.phase_ends.size(), [](std::size_t a, std::size_t b) { return std::max(a, b); });
   while (part.phase_ends.size() < phases) part.phase_ends.push_back(part.length);
   auto parts = all.gather(std::move(part), 0);
-  if (node_.rank() != 0) return;
+  if (all.rank() != 0) return;
   recording whole = std::move(parts[0]);
   for (std::size_t r = 1; r < parts.size(); ++r) combine(whole, std::move(parts[r]));
   // What was talked to and has never worked is an object all the same.

@@ -198,7 +198,7 @@ void balancer::tell_whether_it_acts() noexcept {
     char share[64];
     std::snprintf(share, sizeof share, "%.0f %% of the workers' time", 100 * std::max(trial_.recent(), 0.0));
     text = "balancing policy '" + named_ + "' " + (acts() ? "acts again" : "stands aside") + " on rank " +
-           std::to_string(rank()) + ", where long invocations took " + share;
+           std::to_string(node_.rank()) + ", where long invocations took " + share;
   }
   log_info(text);
   if (!acts()) return;

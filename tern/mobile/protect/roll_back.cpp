@@ -275,6 +275,10 @@ void roll_back(net::node& here, const job_copy& to, const std::vector<std::int32
   quiesce();
   job.give_credit_back();
   quiesce();
+  auto* const balancer = directory::of(here).objects().balancer();
+  const bool all = communicator::world().allreduce(
+      std::uint8_t{balancer != nullptr}, [](std::uint8_t a, std::uint8_t b) -> std::uint8_t { return a & b; });
+  if (balancer) balancer->gone_back(all);
 }
 
 } // namespace tern::mobile::detail
