@@ -19,6 +19,7 @@
 #include <tern/net/rank_failure.hpp>
 #include <tern/net/runtime.hpp>
 #include <tern/net/simulate.hpp>
+#include <tern/task/fiber/sanitizer.hpp>
 #include <tern/task/sim.hpp>
 
 #ifdef TERN_ASAN
@@ -97,14 +98,14 @@ TEST(survivors, each_policy_goes_on_among_them) {
   for (const policy_kind& kind : policies()) {
     if (kind.name.starts_with("test")) continue; // other tests' own
     std::uint64_t moves = 0, recoveries = 0;
-    for (int seed = 1; seed <= 6; ++seed) {
+    for (int seed = 1; seed <= 4; ++seed) {
       const outcome got = run(kind.name, seed);
       EXPECT_EQ(got.steps, objects * steps) << kind.name << ' ' << seed;
       EXPECT_EQ(got.in_use, std::vector<std::string>(4, kind.name)) << seed;
       moves += got.moves;
       recoveries += got.recoveries;
     }
-    EXPECT_GT(recoveries, 6u) << kind.name;
+    EXPECT_GT(recoveries, 4u) << kind.name;
     EXPECT_EQ(moves > 0, kind.name != "none") << kind.name;
   }
 }
