@@ -233,4 +233,87 @@ TERN_RANK_TEST(packed_for_storage_they_have_their_elements) {
   end();
 }
 
+// What an invocation submits may use its object, though it has returned.
+struct opening {
+  tern::promise<void> promise{};
+  tern::future<void> opened = promise.get_future();
+};
+const tern::rank_local<opening> gate;
+void open() { gate->promise.set_value(); }
+class watcher {
+public:
+  watcher() : x_(8, 0) {}
+  ~watcher() { is_whole_ = 0; }
+  /// Its task, and another one that this submits, wait for the gate.
+  void begin() {
+    tern::submit(
+        [this](tern::host_view<int, 1> v) {
+          gate->opened.get();
+          for (int& e : v) e += is_whole_;
+          tern::submit([this](tern::host_view<int, 1> w) {
+            for (int i = 0; i < 1000; ++i) tern::this_fiber::yield(); // others could move it meanwhile
+            for (int& e : w) e += is_whole_;
+          }, tern::read_write(x_));
+        },
+        tern::read_write(x_));
+  }
+  void note() { ++noted_; }
+  int noted() const { return noted_; }
+  std::int64_t sum() const { return sum_of(x_); }
+  int where() const { return rank(); }
+  template <class A> void serialize(A& ar) { ar(x_, noted_); }
+
+private:
+  hetero_object<int> x_;
+  int noted_ = 0, is_whole_ = 1;
+};
+
+TERN_RANK_TEST(an_object_stays_until_its_tasks_have_ended) {
+  *gate = opening();
+  const auto w = tern::create<watcher>();
+  tern::call<&watcher::begin>(w).get();
+  tern::call<&watcher::note>(w).get(); // invocations go on
+  auto moved = tern::migrate(w, right());
+  for (int i = 0; i < 100; ++i) tern::this_fiber::yield();
+  TERN_EXPECT(size() == 1 || !moved.ready());
+  TERN_EXPECT(tern::is_here(w));
+  for (int i = 0; i < 3; ++i) tern::send<&watcher::note>(w); // they go along
+  auto where = tern::call<&watcher::where>(w);
+  TERN_EXPECT(size() == 1 || !where.ready());
+  open();
+  moved.get();
+  TERN_EXPECT_EQ(where.get(), right());
+  TERN_EXPECT_EQ(tern::call<&watcher::sum>(w).get(), 16);
+  TERN_EXPECT_EQ(tern::call<&watcher::noted>(w).get(), 4);
+  tern::destroy(w).get();
+  end();
+}
+
+TERN_RANK_TEST(an_object_ends_when_its_tasks_have) {
+  *gate = opening();
+  const auto w = tern::create<watcher>();
+  tern::send<&watcher::begin>(w);
+  auto gone = tern::destroy(w);
+  for (int i = 0; i < 100; ++i) tern::this_fiber::yield();
+  TERN_EXPECT(!gone.ready());
+  open();
+  gone.get();
+  TERN_EXPECT_ERROR(tern::call<&watcher::where>(w).get(), tern::errc::not_found, "watcher");
+  end();
+}
+
+TERN_RANK_TEST(one_goes_to_disk_when_its_tasks_have_ended) {
+  *gate = opening();
+  const auto w = tern::create<watcher>();
+  tern::call<&watcher::begin>(w).get();
+  auto out = tern::swap_out(w);
+  for (int i = 0; i < 100; ++i) tern::this_fiber::yield();
+  TERN_EXPECT(!out.ready());
+  open();
+  out.get();
+  TERN_EXPECT_EQ(tern::call<&watcher::sum>(w).get(), 16);
+  tern::destroy(w).get();
+  end();
+}
+
 } // namespace member_test

@@ -34,7 +34,7 @@ void admission::run_in_fiber(entry& e, std::unique_ptr<invocation> one) {
   const bool exclusive = one->what->what != action::share;
   const type_record& wanted = *one->what->type();
   bool watched = true;
-  if (exclusive && debug_ == debugging::reserialize && e.unfinished == 0 && !reserialize(e, *one))
+  if (exclusive && debug_ == debugging::reserialize && e.unfinished == 0 && !is_kept(e) && !reserialize(e, *one))
     ;
   else if (void* const object = cast_object(*e.type, e.object, wanted))
     watched = run(node_, *one->what, e, object, one->to, one->header, one->message, one->deferred);
