@@ -250,10 +250,12 @@ public:
         [this](tern::host_view<int, 1> v) {
           gate->opened.get();
           for (int& e : v) e += is_whole_;
-          tern::submit([this](tern::host_view<int, 1> w) {
-            for (int i = 0; i < 1000; ++i) tern::this_fiber::yield(); // others could move it meanwhile
-            for (int& e : w) e += is_whole_;
-          }, tern::read_write(x_));
+          tern::submit(
+              [this](tern::host_view<int, 1> w) {
+                for (int i = 0; i < 1000; ++i) tern::this_fiber::yield(); // others could move it meanwhile
+                for (int& e : w) e += is_whole_;
+              },
+              tern::read_write(x_));
         },
         tern::read_write(x_));
   }

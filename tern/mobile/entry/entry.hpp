@@ -200,9 +200,7 @@ struct entry {
   }
   bool has_moves() const noexcept { return travel && !travel->moves.empty(); }
   /// Could it leave without waiting for anything?
-  bool could_leave() const noexcept {
-    return could_drain() && keeps == 0;
-  }
+  bool could_leave() const noexcept { return could_drain() && keeps == 0; }
   /// The same, but for what keeps it.
   bool could_drain() const noexcept {
     return at == place::here && object && type->pack && pins == 0 && !running() && !starting && unfinished == 0 &&
@@ -212,8 +210,8 @@ struct entry {
   bool may_leave() const noexcept { return has_moves() && confirmed && unfinished == 0; }
   /// May there be what goes on when nothing keeps it? What runs looks at its end.
   bool waits_for_keeps() const noexcept {
-    return !running() && (!waiting.empty() || (travel && (!travel->moves.empty() || travel->carry ||
-                                                          !travel->drained.empty())));
+    return !running() &&
+           (!waiting.empty() || (travel && (!travel->moves.empty() || travel->carry || !travel->drained.empty())));
   }
   bool compatible(action a) const noexcept { return a == action::share ? !exclusive : !running(); }
   bool admits(action a) const noexcept {
@@ -289,8 +287,8 @@ struct entry {
   std::optional<far_place> far() const noexcept {
     const far_place f{where, version, sent, used};
     if (at != place::elsewhere || !own_open || own_closing || own_closed || under_way > 0 || travel || extras ||
-        !waiting.empty() || starting || running() || claims > 0 || coming > 0 || unfinished > 0 || pins > 0 || keeps > 0 ||
-        not_begun > 0 || runs > 0 || where < 0 || !confirmed || offered || !f.fits())
+        !waiting.empty() || starting || running() || claims > 0 || coming > 0 || unfinished > 0 || pins > 0 ||
+        keeps > 0 || not_begun > 0 || runs > 0 || where < 0 || !confirmed || offered || !f.fits())
       return {};
     return f;
   }
