@@ -190,6 +190,8 @@ public:
   detail::rank_objects& objects() noexcept { return objects_; }
   /// What an object on disk was packed to. \throws as `object_store::read`.
   byte_buffer copy_on_disk(const entry& e);
+  /// Returns when what the object's invocations have submitted has ended. \pre as for `save`.
+  void wait_for_tasks(entry& e) { admission_.wait_for_tasks(e); }
   /// An object of an earlier job, which is here from now on. \pre nothing is sent to it meanwhile
   void restore(const type_record& type, void* object, object_id id, const travel_note& with, std::uint32_t pins,
                std::size_t bytes);

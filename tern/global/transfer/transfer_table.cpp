@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/access/running_invocation.hpp>
 #include <tern/net/call/remote_exception.hpp>
 #include <tern/net/failure/generation.hpp>
 #include <tern/net/rank_local.hpp>
@@ -47,6 +48,12 @@ const net::handler_record request_record{typeid(request_tag), "tern request of d
 const net::handler_record drop_record{typeid(drop_tag), "tern data not wanted", __FILE__, &drop_arrives, true};
 const net::handler_record data_record{typeid(data_tag), "tern data", __FILE__, &data_arrive, true};
 const net::handler_record failure_record{typeid(failure_tag), "tern failure of data", __FILE__, &failure_arrives, true};
+
+// What an invocation submits belongs to its object, and so to one device.
+[[maybe_unused]] const bool keyed = [] {
+  mobile::detail::running_invocation::frames.key = &mobile::detail::running_invocation::key_of;
+  return true;
+}();
 
 const net::detail::abandon_hook hook{[](net::node& here, const error& why) {
   if (transfer_table* const all = tables.if_made(here)) all->abandon(std::make_exception_ptr(why));

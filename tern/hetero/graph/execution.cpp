@@ -105,7 +105,7 @@ void task_execution::run_body(task_record* t) noexcept {
   try {
     const trace::region bar(trace::on() ? t->text_name() : "");
     if (t->flags & task_record::on_account) {
-      const tern::detail::causal_scope in(t->causal);
+      const tern::detail::causal_scope in(t->causal->runs_in());
       t->work->run(*t);
     } else {
       t->work->run(*t);

@@ -202,11 +202,8 @@ bool runtime::give_place(task_record* t, bool& wide) {
   const worker* const w = tern::detail::this_worker(); // that may have taken time
   const bool mine = all.is_mine(w);
   t->state.store(task_record::waiting, std::memory_order_relaxed);
-  if (mine && w->causal) [[unlikely]] {
-    w->causal->retain();
-    t->causal = w->causal;
-    t->flags |= task_record::on_account | task_record::extended;
-  }
+  if (mine && (w->causal || (w->running && (w->running->frame || w->running->task)))) [[unlikely]]
+    count_in_context(*t, w->causal);
   if (!(t->flags & task_record::hidden) && placement_.chooses_for(*t))
     t->flags |= task_record::placed | task_record::extended;
   const bool placed = (t->flags & task_record::placed) != 0;

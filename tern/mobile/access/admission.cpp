@@ -223,14 +223,16 @@ void admission::admit_waiting(entry& e, deferred_actions& then) {
       then.wake.push(*w);
     }
   if (e.travel && e.unfinished == 0) then.done.append(std::move(e.travel->settling));
+  if (e.travel && e.keeps == 0)
+    while (tern::detail::waiter* const w = e.travel->drained.pop()) then.wake.push(*w);
   if (e.travel && e.travel->carry) {
-    if (!e.confirmed) return;
+    if (!e.confirmed || e.keeps > 0) return;
     e.at = entry::place::leaving;
     then.request = std::move(e.travel->carry);
     return;
   }
   if (e.may_leave()) {
-    if (e.running()) return;
+    if (e.running() || e.keeps > 0) return;
     e.at = entry::place::leaving;
     then.request = e.travel->moves.pop();
     return;

@@ -90,6 +90,16 @@ public:
   /// Before all that has not begun.
   void regain(entry& e, action how) noexcept;
 
+  // What invocations have submitted, and has not ended (object_keep).
+  /// While it is kept, the object neither leaves nor ends; invocations go on. Counted. \pre the
+  /// calling fiber has access.
+  void keep(entry& e);
+  /// One less. Any thread; does not wait. \param round when it was kept.
+  void let_go(entry& e, object_id id, std::uint32_t round) noexcept;
+  std::uint32_t round() const noexcept;
+  /// Returns when nothing keeps it. \pre no invocation of it runs, or comes.
+  void wait_for_tasks(entry& e);
+
   /// The bytes that it would be packed to; 0 if it cannot be packed. By the fiber that has the
   /// access.
   static std::uint64_t packed_bytes(const type_record& type, const void* object) noexcept;
@@ -148,6 +158,10 @@ private:
   void finished_late(entry& e, bool exclusive, bool watched, std::uint64_t bytes,
                      std::unique_lock<tern::detail::owner_lock> hold);
   void debug_move(entry& e);
+  bool is_kept(entry& e) {
+    const std::lock_guard hold(objects_.shard_of(e.id).lock);
+    return e.keeps > 0;
+  }
   bool reserialize(entry& e, const invocation& one);
   static void reserialize(entry& e);
 

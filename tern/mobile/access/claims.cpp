@@ -131,7 +131,7 @@ void admission::run_claimed(std::span<claimed_object> all, claimed_body& body) {
   const claimed_object* main = nullptr;
   for (claimed_object& one : all) {
     if (!one.object) find_claimed(one);
-    if (debug_ == debugging::reserialize && !one.with.shared && one.of->unfinished == 0) {
+    if (debug_ == debugging::reserialize && !one.with.shared && one.of->unfinished == 0 && !is_kept(*one.of)) {
       reserialize(*one.of);
       find_claimed(one);
     }

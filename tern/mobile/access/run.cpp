@@ -34,7 +34,7 @@ void admission::run_in_fiber(entry& e, std::unique_ptr<invocation> one) {
   const bool exclusive = one->what->what != action::share;
   const type_record& wanted = *one->what->type();
   bool watched = true;
-  if (exclusive && debug_ == debugging::reserialize && e.unfinished == 0 && !reserialize(e, *one))
+  if (exclusive && debug_ == debugging::reserialize && e.unfinished == 0 && !is_kept(e) && !reserialize(e, *one))
     ;
   else if (void* const object = cast_object(*e.type, e.object, wanted))
     watched = run(node_, *one->what, e, object, one->to, one->header, one->message, one->deferred);
@@ -131,7 +131,13 @@ bool admission::reserialize(entry& e, const invocation& one) {
 
 void admission::reserialize(entry& e) {
   if (!e.type->pack) return;
-  void* const fresh = e.type->unpack(e.type->pack(e.object));
+  packing_undo undo;
+  unpacking_steps members;
+  byte_buffer state(e.type->bytes_moved(e.object));
+  e.type->pack_moved(e.object, state.bytes(), undo);
+  void* const fresh = e.type->unpack_moved(state, members);
+  undo.delivered();
+  members.run();
   e.type->destroy(std::exchange(e.object, fresh));
 }
 

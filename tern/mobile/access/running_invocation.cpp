@@ -3,6 +3,9 @@
 /// What runs on an object in the calling fiber.
 #include <tern/mobile/access/running_invocation.hpp>
 
+#include <utility>
+#include <vector>
+
 #include <tern/base/error.hpp>
 #include <tern/mobile/access/admission.hpp>
 
@@ -20,6 +23,26 @@ std::uint64_t running_invocation::key_of(const tern::detail::work_frame& f) noex
 
 int running_invocation::origin_of(const tern::detail::work_frame& f) noexcept {
   return static_cast<const running_invocation&>(f).origin_;
+}
+
+// A few nanoseconds for each task but the first.
+tern::detail::causal_context* running_invocation::account_of(tern::detail::work_frame& f,
+                                                             tern::detail::causal_context* outer) {
+  auto& self = static_cast<running_invocation&>(f);
+  if (!self.keep_ || self.keep_->outer() != outer) [[unlikely]]
+    self.begin_keep(outer);
+  self.keep_->count();
+  return self.keep_;
+}
+
+void running_invocation::begin_keep(tern::detail::causal_context* outer) {
+  std::vector<entry*> of{&entry_};
+  if (together_) {
+    of.clear();
+    for (const claimed_object& c : static_cast<const together_frame*>(this)->all_) of.push_back(c.of);
+  }
+  auto* const fresh = new object_keep(admission_, std::move(of), outer);
+  if (object_keep* const before = std::exchange(keep_, fresh)) before->leave();
 }
 
 namespace {

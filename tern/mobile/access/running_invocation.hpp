@@ -9,6 +9,7 @@
 #include <string>
 
 #include <tern/mobile/access/claimed_object.hpp>
+#include <tern/mobile/access/object_keep.hpp>
 #include <tern/mobile/entry/entry.hpp>
 #include <tern/task/fiber/causal_context.hpp>
 
@@ -19,11 +20,17 @@ class admission;
 /// On the stack of the fiber that runs an invocation.
 class running_invocation : public tern::detail::work_frame {
   static int origin_of(const tern::detail::work_frame& f) noexcept;
+  static tern::detail::causal_context* account_of(tern::detail::work_frame& f, tern::detail::causal_context* outer);
 
 public:
   /// \param origin the rank that has sent it.
   running_invocation(admission& a, entry& e, action how, int origin) noexcept
       : work_frame(frames), admission_(a), entry_(e), how_(how), origin_(origin) {}
+
+  ~running_invocation() {
+    if (keep_) [[unlikely]]
+      keep_->leave();
+  }
 
   object_id id() const noexcept { return entry_.id; }
   const type_record& type() const noexcept { return *entry_.type; }
@@ -47,7 +54,7 @@ public:
     return static_cast<running_invocation*>(tern::detail::work_frame::here(frames));
   }
   /// A layer above may set their key to `key_of`: what an invocation submits belongs to its object.
-  inline static constinit tern::detail::frame_kind frames{.key = nullptr, .origin = &origin_of};
+  inline static constinit tern::detail::frame_kind frames{.key = nullptr, .origin = &origin_of, .account = &account_of};
   static std::uint64_t key_of(const tern::detail::work_frame& f) noexcept;
   /// \throws error(invalid_state) outside an invocation, naming `what` was wanted.
   static running_invocation& required(const char* what);
@@ -69,6 +76,7 @@ protected:
 
 private:
   bool has(object_id id, action what) const noexcept;
+  void begin_keep(tern::detail::causal_context* outer);
 
   admission& admission_;
   entry& entry_;
@@ -77,6 +85,7 @@ private:
   const bool together_ = false;
   int released_ = 0;
   double device_ = 0;
+  object_keep* keep_ = nullptr; ///< of what it has submitted; null: nothing yet
 };
 
 /// The same for a function over several objects. It is an invocation of the main one.

@@ -47,7 +47,8 @@ void sum_up(split_recorder::credits& all) {
 void rank_saver::save_objects() {
   split_recorder given(split_recorder::gives::copies);
   std::uint32_t n = 0;
-  for (const entry* const e : objects_by_id(all_.objects())) {
+  for (entry* const e : objects_by_id(all_.objects())) {
+    all_.wait_for_tasks(*e);
     save(*e, given);
     if (++n % 64 == 0) this_fiber::yield();
   }

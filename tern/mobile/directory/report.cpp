@@ -53,6 +53,7 @@ std::string describe(const entry& e, net::node& here, const detail::home_table& 
   if (e.exclusive && e.claims == 0) text += ", an exclusive invocation runs";
   if (!released && e.sharing > e.claims)
     text += ", " + times(e.sharing - e.claims, "shared invocation runs", "shared invocations run");
+  if (e.keeps > 0) text += ", " + times(e.keeps, "invocation has", "invocations have") + " tasks that have not ended";
   if (e.unfinished > 0)
     text += ", " + times(e.unfinished, "invocation has", "invocations have") + " released the access";
   if (!e.waiting.empty()) text += first_of(e.waiting, "");

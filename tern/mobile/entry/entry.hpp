@@ -69,6 +69,7 @@ struct travel_state {
   invocation_list moves;              ///< requests to migrate
   std::unique_ptr<invocation> carry;  ///< the request of the claimer that has the object
   invocation_list settling;           ///< answered when no invocation has released its access
+  tern::detail::waiter_list drained;  ///< fibers that wait until nothing keeps the object
   std::vector<int> notified;          ///< ranks that know that the object is here
   /// With their sources, until it is known that the object has left.
   std::vector<std::pair<int, directory_note>> notes;
@@ -82,7 +83,7 @@ struct travel_state {
   /// Has it nothing but streams?
   bool is_quiet() const noexcept {
     return early.empty() && held.empty() && after_close.empty() && resuming.empty() && moves.empty() && !carry &&
-           settling.empty() && notified.empty() && notes.empty() && !returns && closed.empty();
+           settling.empty() && drained.empty() && notified.empty() && notes.empty() && !returns && closed.empty();
   }
   stream_state* find(int rank) noexcept {
     for (auto& s : streams)
@@ -165,6 +166,7 @@ struct entry {
   std::uint32_t under_way = 0;  ///< messages that this rank has sent to itself for the object
   std::uint32_t unfinished = 0; ///< invocations that have begun and released their access
   std::uint32_t pins = 0;
+  std::uint32_t keeps = 0;     ///< invocations that have submitted what has not ended: so long it stays
   std::uint32_t not_begun = 0; ///< invocations that have been admitted and have fibers to come
   std::uint32_t claims = 0;    ///< that were granted: they count as invocations that run
   std::uint32_t coming = 0;    ///< of those that follow the object from where it was
@@ -188,8 +190,8 @@ struct entry {
   bool is_out() const noexcept { return at == place::stored || at == place::loading; }
   /// May it go to disk?
   bool is_idle() const noexcept {
-    return at == place::here && object && type->pack && !running() && !starting && unfinished == 0 && coming == 0 &&
-           waiting.empty() && !has_moves();
+    return at == place::here && object && type->pack && !running() && !starting && unfinished == 0 && keeps == 0 &&
+           coming == 0 && waiting.empty() && !has_moves();
   }
   bool running() const noexcept { return exclusive || sharing > 0; }
   /// Do those that arrive have to wait until it is known where they belong?
@@ -198,16 +200,24 @@ struct entry {
   }
   bool has_moves() const noexcept { return travel && !travel->moves.empty(); }
   /// Could it leave without waiting for anything?
-  bool could_leave() const noexcept {
+  bool could_leave() const noexcept { return could_drain() && keeps == 0; }
+  /// The same, but for what keeps it.
+  bool could_drain() const noexcept {
     return at == place::here && object && type->pack && pins == 0 && !running() && !starting && unfinished == 0 &&
            coming == 0 && confirmed && !has_moves();
   }
+  /// It is to leave as soon as nothing runs on it, nor keeps it: what comes waits, and goes along.
   bool may_leave() const noexcept { return has_moves() && confirmed && unfinished == 0; }
+  /// May there be what goes on when nothing keeps it? What runs looks at its end.
+  bool waits_for_keeps() const noexcept {
+    return !running() &&
+           (!waiting.empty() || (travel && (!travel->moves.empty() || travel->carry || !travel->drained.empty())));
+  }
   bool compatible(action a) const noexcept { return a == action::share ? !exclusive : !running(); }
   bool admits(action a) const noexcept {
     if (at != place::here || coming > 0 || may_leave()) return false;
     if (travel && !travel->resuming.empty()) return false;
-    return compatible(a) && (a != action::destroy || unfinished == 0);
+    return compatible(a) && (a != action::destroy || (unfinished == 0 && keeps == 0));
   }
   void admit(action a) noexcept {
     if (a == action::share)
@@ -278,7 +288,7 @@ struct entry {
     const far_place f{where, version, sent, used};
     if (at != place::elsewhere || !own_open || own_closing || own_closed || under_way > 0 || travel || extras ||
         !waiting.empty() || starting || running() || claims > 0 || coming > 0 || unfinished > 0 || pins > 0 ||
-        not_begun > 0 || runs > 0 || where < 0 || !confirmed || offered || !f.fits())
+        keeps > 0 || not_begun > 0 || runs > 0 || where < 0 || !confirmed || offered || !f.fits())
       return {};
     return f;
   }

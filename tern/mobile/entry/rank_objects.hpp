@@ -150,7 +150,12 @@ public:
   bool frozen() const noexcept { return frozen_.load(std::memory_order_seq_cst); }
   /// From now on, until `end_restoring`, credit that objects give back is kept: those that it
   /// belongs to may not be there yet.
-  void begin_restoring() noexcept { restoring_.store(true, std::memory_order_release); }
+  void begin_restoring() noexcept {
+    restoring_.store(true, std::memory_order_release);
+    round_.fetch_add(1, std::memory_order_acq_rel); // before a shard's lock is taken to remove entries
+  }
+  /// How often that was: what an earlier round knew of entries is void.
+  std::uint32_t round() const noexcept { return round_.load(std::memory_order_acquire); }
   /// \return whether it is kept
   bool keep_credit(object_id id, std::uint64_t credit);
   std::vector<std::pair<object_id, std::uint64_t>> end_restoring();
@@ -187,6 +192,7 @@ private:
   std::atomic<mobile::balancer*> balancer_{nullptr}; ///< release when set, acquire when used: it has been made
   std::atomic<std::uint64_t> next_{1}, splits_{0};
   std::atomic<std::int64_t> bytes_in_memory_{0};
+  std::atomic<std::uint32_t> round_{0};
   std::atomic<bool> frozen_{false}, restoring_{false}, abandoned_{false};
   mutable tern::detail::spin_lock keeping_; ///< of the next two
   std::vector<std::pair<object_id, std::uint64_t>> kept_credit_;

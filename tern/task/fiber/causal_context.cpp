@@ -51,6 +51,14 @@ std::optional<int> work_frame::origin_here() noexcept {
   return std::nullopt;
 }
 
+causal_context* work_frame::count_here(causal_context* outer) {
+  fiber* const of = running_fiber();
+  if (!of) return nullptr;
+  for (auto* f = static_cast<work_frame*>(of->frame); f && f->task_ == of->task; f = f->outer_)
+    if (f->kind_.account) return f->kind_.account(*f, outer);
+  return nullptr;
+}
+
 run_timer::run_timer() noexcept : of_(running_fiber()), began_(ticks()) {
   if (!of_) return;
   outer_ = (of_->leave_flags & leave_flags::timed) != 0;

@@ -24,6 +24,9 @@ public:
   /// One less. The object may be gone afterwards. Any thread; may be called where fibers cannot
   /// wait.
   virtual void release() noexcept = 0;
+  /// In which context that runs which is counted here; null: in none. Another one than this where
+  /// this counts but that, and not what it goes on to start (frame_kind::account_of).
+  virtual causal_context* runs_in() noexcept { return this; }
 
 protected:
   ~causal_context() = default;
@@ -55,6 +58,7 @@ class work_frame;
 struct frame_kind {
   using key_of = std::uint64_t (*)(const work_frame&) noexcept;
   using origin_of = int (*)(const work_frame&) noexcept;
+  using account_of = causal_context* (*)(work_frame&, causal_context* outer);
   /// Under which key what is submitted in such a frame belongs together (work_frame::key_here);
   /// null: these frames have none. Set by the layer that owns the kind, or by one above it.
   /// relaxed: what it calls is there for as long as the program.
@@ -62,6 +66,10 @@ struct frame_kind {
   /// Where that came from which such a frame runs (work_frame::origin_here); null: these frames do
   /// not know.
   const origin_of origin = nullptr;
+  /// What counts work that is submitted in such a frame until it has ended, in place of its causal
+  /// context `outer`, in which it runs: that is counted as long as it counts something. Has counted
+  /// one more when it returns. null: these frames have none.
+  const account_of account = nullptr;
 };
 
 /// What a layer above does in the calling fiber, and can find again from there: it lives on the
@@ -78,6 +86,9 @@ public:
   /// The key of the calling fiber's innermost frame that has one. Nothing in the function of a task
   /// that runs on the stack of a fiber which waits in such a frame: it has nothing to do with that.
   static std::optional<std::uint64_t> key_here() noexcept;
+  /// Counts one in the account of the calling fiber's innermost frame that has one, whose causal
+  /// context is `outer`. \return that; null: there is none, nor in such a task's function.
+  static causal_context* count_here(causal_context* outer);
   /// The origin of the calling fiber's innermost frame that has one. Nothing in such a task's
   /// function.
   static std::optional<int> origin_here() noexcept;
