@@ -133,7 +133,7 @@ template <class T, int N> inline constexpr bool is_bitwise<global_ptr<T, N>> = t
 template <class T, int N = 1> class exported {
 public:
   exported() = default; ///< exports nothing
-  /// \throws error(invalid_state) for a view that was moved from; error(too_large) for more than
+  /// \throws error(invalid_state) for a view that was moved from; error(out_of_memory) for more than
   /// 262,143 exports of a rank at a time.
   explicit exported(const hetero_view<T, N>& view, std::source_location where = std::source_location::current())
       : entry_(global::detail::enter_export(hetero_view<T, N>(view).release_handle(), view.inside_part(),
