@@ -70,7 +70,7 @@ public:
   }
   void fail(std::exception_ptr why) noexcept override {
     incoming_.fail(why);
-    if (const auto of = operations_.find(number_, owner_)) static_cast<void>(of->done()); // the tasks that need it tell
+    if (const auto of = operations_.find(number_, owner_)) of->mark_seen(); // tasks that need it tell
     operations_.end(number_, owner_, why);
   }
 

@@ -30,6 +30,8 @@ public:
   shared_future<void> done();
   /// Once. \param why null: all went well.
   void end(std::exception_ptr why) noexcept;
+  /// The program learns of its failure in another way.
+  void mark_seen() noexcept;
   /// Has a program asked how it ended?
   bool seen() const noexcept;
 

@@ -49,6 +49,11 @@ void operation::end(std::exception_ptr why) noexcept {
     tells->set_value();
 }
 
+void operation::mark_seen() noexcept {
+  const std::lock_guard hold(guard_);
+  seen_ = true;
+}
+
 bool operation::seen() const noexcept {
   const std::lock_guard hold(guard_);
   return seen_;
@@ -148,8 +153,8 @@ std::exception_ptr operation_table::take_unseen(line& l, std::uint64_t up_to) no
   return first;
 }
 
-void operation_table::leave(line& l, std::uint64_t group, finished_fences& over) {
-  --l.groups[static_cast<std::size_t>(group - l.first)].left;
+void operation_table::leave(line& l, std::uint64_t of, finished_fences& over) {
+  --l.groups[static_cast<std::size_t>(of - l.first)].left;
   while (l.groups.size() > 1 && l.groups.front().left == 0) {
     const std::exception_ptr why = take_unseen(l, l.first);
     for (const auto& w : l.groups.front().waiters) over.emplace_back(w, why);

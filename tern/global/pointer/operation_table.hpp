@@ -76,7 +76,7 @@ private:
 
   static void finish(finished_fences over) noexcept;
   static std::exception_ptr take_unseen(line& l, std::uint64_t up_to) noexcept;
-  void leave(line& l, std::uint64_t group, finished_fences& over);
+  void leave(line& l, std::uint64_t of, finished_fences& over);
   void join(line& l, const std::shared_ptr<fence_wait>& w, finished_fences& over);
   entry take(std::uint64_t number, int owner) noexcept;
 

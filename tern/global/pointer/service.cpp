@@ -193,6 +193,7 @@ void pointer_service::get(net::node& here, int source, const net::wire_header& h
   departure::begin_anywhere(d);
   served_.fetch_add(1, std::memory_order_relaxed);
   serving_.fetch_sub(1, std::memory_order_relaxed);
+  transfer_table::of(here).count_asked();
   d->requested(source, a.landing, h); // the data are the answer
 }
 
@@ -227,6 +228,7 @@ void pointer_service::combine(net::node& here, int source, const net::wire_heade
   departure::begin_anywhere(d);
   served_.fetch_add(1, std::memory_order_relaxed);
   serving_.fetch_sub(1, std::memory_order_relaxed);
+  transfer_table::of(here).count_asked();
   d->requested(source, a.landing, h);
 }
 

@@ -44,6 +44,8 @@ public:
   std::uint64_t announce(std::shared_ptr<departure> what);
   /// They will not be requested. By their own rank.
   void drop(std::uint64_t number) noexcept;
+  /// One leaves that another rank has asked for before it was announced.
+  void count_asked() noexcept { add(announced_); }
   void count_inside() noexcept { add(inside_); }
   void count_body() noexcept { add(bodies_); }
   void count_given() noexcept override { add(given_); }
