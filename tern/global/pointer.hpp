@@ -32,9 +32,10 @@
 ///   once the put has its *place*, not its data.
 /// - **O5** `fence(rank)`, `fence()`: ready when all that the calling rank has announced before is
 ///   done. A quiescent job (`quiesce`) is a fence.
-/// - **O6** An operation that fails fails its `done`, and as a task those that need its data. Its
-///   target is what it was. A failure that no `done` was asked about comes out of the next fence
-///   that covers it, else is logged at the end of the job.
+/// - **O6** An operation that fails fails its `done`, and as a task those that need its data: what
+///   reads these elements of the target later, until they are written anew. One that got no place,
+///   as the export had ended, leaves the target as it was. A failure that no `done` was asked about
+///   comes out of the next fence that covers it, else is logged at the end of the job.
 ///
 /// A put's data wait for no task of the target: they are kept aside until it may be written. So two
 /// puts in opposite directions do not wait for each other. Two *gets* in opposite directions do,

@@ -354,7 +354,12 @@ TERN_RANK_TEST(failures_of_sources) {
   TERN_EXPECT_ERROR(tern::accumulate(x, there, accumulation::plus).done().get(), tern::errc::io,
                     "rank " + std::to_string(rank()));
   tern::quiesce();
-  TERN_EXPECT_EQ(sum_of(mine.object), 8 * medium); // it is what it was
+  // What reads it needs what did not come, until it is written anew.
+  TERN_EXPECT_ERROR(sum_of(mine.object), tern::errc::io, "the disk is wet");
+  tern::barrier();
+  tern::put(counted(medium, 1), there).done().get();
+  tern::barrier();
+  TERN_EXPECT_EQ(sum_of(mine.object), sum_from(medium, 1));
   for (;;) try {
       tern::wait_all();
       break;
