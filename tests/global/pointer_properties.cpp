@@ -34,7 +34,7 @@ using tern::size;
 using object = hetero_object<std::int64_t>;
 using pointer = global_ptr<std::int64_t>;
 
-constexpr std::int64_t never = -1; // the task that was to compute it failed
+constexpr std::int64_t never = INT64_MIN; // the task that was to compute it failed
 
 struct model {
   std::int64_t sent = 0, seen = 0;            // objects that are compared
