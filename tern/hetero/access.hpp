@@ -80,8 +80,8 @@ protected:
 /// for.
 void request_access(object_state* o, const box& part, access_mode how, access_request* request,
                     const std::source_location& where, bool at_once = false);
-/// The same in any context, where nothing may wait: no window holds it up, and it is answered on a
-/// worker.
+/// The same in any context, where nothing may wait: no window holds it up. It is answered before
+/// this returns, if nothing is left that it waits for.
 void request_access_anywhere(object_state* o, const box& part, access_mode how, access_request* request,
                              const std::source_location& where);
 

@@ -86,7 +86,13 @@ void request_access_anywhere(object_state* o, const box& part, access_mode how, 
   runtime& r = o->home;
   task_record* const t = make_access(o, part, how, request, where);
   bool wide = false;
-  if (r.give_place(t, wide)) static_cast<void>(r.execution().make_ready(t, false));
+  if (!r.give_place(t, wide)) return;
+  task_record* const ready = r.execution().make_ready(t, true);
+  if (!ready) return;
+  if (ready->sound())
+    host_access_work.run(*ready); // it ends when it is released: no fiber runs it meanwhile
+  else
+    r.execution().push_to_host(ready);
 }
 
 void release_access(task_record* t) noexcept { t->home->execution().release_access(t); }
