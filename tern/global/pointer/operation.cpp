@@ -70,7 +70,6 @@ public:
   }
   void fail(std::exception_ptr why) noexcept override {
     incoming_.fail(why);
-    if (const auto of = operations_.find(number_, owner_)) of->mark_seen(); // tasks that need it tell
     operations_.end(number_, owner_, why);
   }
 
@@ -211,8 +210,9 @@ hetero::detail::object_state* begin_get_new(const element_type& of, const char* 
   made_object made = make_object(from, of, type);
   auto into = std::make_unique<new_target>(*made, pointer_service::here().operations(), from.owner());
   new_target* const target = into.get();
-  announce_with(begin_announcement(operation_kind::get, from, of),
-                static_cast<std::size_t>(from.count()) * of.bytes, std::move(into), target);
+  announce_with(begin_announcement(operation_kind::get, from, of), static_cast<std::size_t>(from.count()) * of.bytes,
+                std::move(into), target)
+      ->mark_seen(); // the tasks that need it tell
   net::node::here().throttle(from.owner());
   return made.release();
 }
@@ -228,7 +228,7 @@ hetero::detail::object_state* begin_fetch_accumulate(local_part source, const ch
   a.data = data.number();
   auto into = std::make_unique<new_target>(*made, pointer_service::here().operations(), to.owner());
   new_target* const target = into.get();
-  announce_with(a, bytes, std::move(into), target);
+  announce_with(a, bytes, std::move(into), target)->mark_seen(); // likewise
   data.sent();
   net::node::here().throttle(to.owner());
   return made.release();

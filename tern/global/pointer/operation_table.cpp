@@ -133,12 +133,6 @@ operation_table::entry operation_table::take(std::uint64_t number, int owner) no
   return e;
 }
 
-std::shared_ptr<operation> operation_table::find(std::uint64_t number, int owner) noexcept {
-  const std::lock_guard hold(guard_);
-  const entry* const found = entries_.find(number);
-  return found && found->owner == owner ? found->of : nullptr;
-}
-
 std::exception_ptr operation_table::take_unseen(line& l, std::uint64_t up_to) noexcept {
   std::exception_ptr first;
   std::size_t kept = 0;
@@ -241,6 +235,8 @@ void operation_table::abandon(const std::exception_ptr& why) noexcept {
     entries_.for_each([&](std::uint64_t number, entry& e) { all.emplace_back(number, e.owner); });
   }
   for (const auto& [number, owner] : all) end(number, owner, why);
+  const std::lock_guard hold(guard_);
+  for (auto& [rank, l] : lines_) l.unseen.clear(); // fences of the next generation are not about them
 }
 
 } // namespace tern::global::detail

@@ -34,8 +34,6 @@ public:
 
   /// Of what is to be announced to `owner`.
   std::pair<std::uint64_t, std::shared_ptr<operation>> begin(int owner);
-  /// Null: there is none.
-  std::shared_ptr<operation> find(std::uint64_t number, int owner) noexcept;
   /// It is over. \param why null: it went well. \return false if there is none of that number and
   /// owner.
   bool end(std::uint64_t number, int owner, const std::exception_ptr& why) noexcept;
@@ -43,7 +41,7 @@ public:
   void forget(std::uint64_t number, int owner) noexcept;
   future<void> fence(int rank);
   future<void> fence();
-  /// All end with `why`.
+  /// All end with `why`, also for the fences that wait now.
   void abandon(const std::exception_ptr& why) noexcept;
 
   std::uint64_t announced() const noexcept { return announced_.load(std::memory_order_relaxed); }
