@@ -8,6 +8,7 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/base/options.hpp>
+#include <tern/global/pointer.hpp>
 #include <tern/global/travel.hpp>
 #include <tern/hetero/affinity.hpp>
 #include <tern/hetero/batch.hpp>

@@ -15,7 +15,7 @@
 #include "bench/harness/series.hpp"
 
 #ifndef BENCH_GLOBAL_TERN
-#error "define BENCH_GLOBAL_TERN, _MPI_OPENMPI, _MPI_MPICH as the paths of the programs"
+#error "define BENCH_GLOBAL_TERN, _MPI_OPENMPI, _MPI_MPICH, _PUT_OPENMPI as the paths of the programs"
 #endif
 
 namespace {
@@ -32,6 +32,14 @@ series ours(const words& arguments) {
 series raw(const words& arguments) {
   return series([=] {
     words line = command_line(BENCH_GLOBAL_MPI_OPENMPI, arguments);
+    line.insert(line.begin() + 1, "funneled");
+    return run_rival_ranks(mpi::open_mpi, line);
+  });
+}
+
+series one_sided(const words& arguments) {
+  return series([=] {
+    words line = command_line(BENCH_GLOBAL_PUT_OPENMPI, arguments);
     line.insert(line.begin() + 1, "funneled");
     return run_rival_ranks(mpi::open_mpi, line);
   });
@@ -71,10 +79,30 @@ void add_delay(metrics& all, const scale& of) {
                  .rival = both["empty"]});
 }
 
+/// Into an object that exists: half a round trip, and until the rank that puts knows that the data are there.
+void add_puts(metrics& all, const scale& of) {
+  const std::string size = "8388608", time = of("0.5", "0.02");
+  const series our = ours({"put", size, time}), two_sided = raw({"latency", size, time}),
+               put = one_sided({"put", size, time});
+  all.push_back({.name = "global.put.8MiB",
+                 .unit = "us",
+                 .target = 0.95,
+                 .rival_name = "raw, funneled",
+                 .ours = our[size],
+                 .rival = two_sided[size]});
+  all.push_back({.name = "global.put.8MiB.flush",
+                 .unit = "us",
+                 .target = 0.90,
+                 .rival_name = "MPI_Put, flush",
+                 .ours = our[size + ".done"],
+                 .rival = put[size]});
+}
+
 metrics all_lines(const scale& of) {
   metrics all;
   add_arguments(all, of);
   add_delay(all, of);
+  add_puts(all, of);
   return all;
 }
 

@@ -6,6 +6,9 @@
 ///     bench_global_tern delay - SECONDS           microseconds for half a round trip: of data that a task computes for 10 ms,
 ///                                                 until the handlers run; and of an empty message
 ///
+///     bench_global_tern put SIZE,… SECONDS        microseconds for half a round trip of puts into an object, for each size; and,
+///                                                 as SIZE.done, until the rank that puts knows that the data are there
+///
 /// SECONDS: for each size. Rank 0 prints one JSON object.
 
 #include <algorithm>
@@ -22,6 +25,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <tern/global/pointer.hpp>
 #include <tern/global/travel.hpp>
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/net/collectives.hpp>
@@ -101,9 +105,56 @@ nlohmann::json delay(double most) {
   return {{"computed", middle(std::move(computed))}, {"empty", middle(std::move(empty))}};
 }
 
+/// Puts to and fro: each rank puts what it has got.
+struct board {
+  object data;
+  tern::exported<std::byte> entry;
+  tern::global_ptr<std::byte> there; // the other rank's
+};
+const tern::rank_local<board> boards;
+tern::global_ptr<std::byte> make_board(long bytes) {
+  boards->entry = {};
+  boards->data = object(bytes, std::byte{0});
+  boards->entry = tern::exported<std::byte>(boards->data);
+  return boards->entry.ptr();
+}
+void meet_board(tern::global_ptr<std::byte> there) { boards->there = there; }
+void drop_board() { *boards = {}; }
+void put_back() {
+  if (tern::rank() == 0 && --playing->left == 0) return playing->over.set_value();
+  tern::put(boards->data, boards->there, tern::notify<&put_back>()); // when what was put has come
+}
+nlohmann::json put(const std::string& list, double most) {
+  nlohmann::json found;
+  std::istringstream sizes(list);
+  for (std::string size; std::getline(sizes, size, ',');) {
+    const long bytes = std::atol(size.c_str());
+    boards->there = tern::call<&make_board>(1, bytes).get();
+    tern::call<&meet_board>(1, make_board(bytes)).get();
+    const auto read_all = [] { static_cast<void>(boards->data.host(tern::access_mode::read).get()); };
+    const auto to_and_fro = [&](long n) {
+      const double began = seconds();
+      tern::submit([](tern::host_view<std::byte, 1> v) { v(0) = std::byte{7}; }, tern::read_write(boards->data));
+      play(n, [] { tern::put(boards->data, boards->there, tern::notify<&put_back>()); });
+      read_all(); // the last one has been notified, and may not have come
+      return seconds() - began;
+    };
+    found[size] = per_item(most, batch, 1, to_and_fro) / 2 * 1e6;
+    check(boards->data.host(tern::access_mode::read).get()(0) == std::byte{7}, "a put");
+    const auto known = [&](long n) {
+      return timed(n, [](long) { tern::put(boards->data, boards->there).done().get(); });
+    };
+    found[size + ".done"] = per_item(most, batch, 1, known) * 1e6;
+    tern::call<&drop_board>(1).get();
+    drop_board();
+  }
+  return found;
+}
+
 nlohmann::json measure(const std::string& what, const std::string& list, double most) {
   if (what == "latency") return latency(list, most);
   if (what == "delay") return delay(most);
+  if (what == "put") return put(list, most);
   throw std::runtime_error("no measurement is called " + what);
 }
 

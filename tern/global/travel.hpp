@@ -76,7 +76,7 @@ extern const option<int> inline_option;
 struct transfer_counts {
   std::uint64_t inside = 0;    ///< sent within their messages
   std::uint64_t bodies = 0;    ///< as bodies of their messages
-  std::uint64_t announced = 0; ///< to follow when asked for
+  std::uint64_t announced = 0; ///< to follow when asked for, or asked for by a get
   std::uint64_t sent = 0;      ///< of those: that has happened
   std::uint64_t dropped = 0;   ///< of those: never needed
   std::uint64_t failed = 0;    ///< of those: the task that was to compute them did

@@ -80,6 +80,10 @@ protected:
 /// for.
 void request_access(object_state* o, const box& part, access_mode how, access_request* request,
                     const std::source_location& where, bool at_once = false);
+/// The same in any context, where nothing may wait: no window holds it up. It is answered before
+/// this returns, if nothing is left that it waits for.
+void request_access_anywhere(object_state* o, const box& part, access_mode how, access_request* request,
+                             const std::source_location& where);
 
 /// Answered when data have been copied out, or with the reason why they have not.
 struct copy_out_request {

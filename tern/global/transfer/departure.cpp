@@ -13,9 +13,17 @@
 namespace tern::global::detail {
 
 void departure::begin(const std::shared_ptr<departure>& self) {
+  begin_by(&hetero::detail::outgoing::begin, self);
+}
+
+void departure::begin_anywhere(const std::shared_ptr<departure>& self) {
+  begin_by(&hetero::detail::outgoing::begin_anywhere, self);
+}
+
+void departure::begin_by(begin_function how, const std::shared_ptr<departure>& self) {
   self->self_ = self;
   try {
-    if (!self->data_.begin(*self)) return;
+    if (!(self->data_.*how)(*self)) return;
   } catch (...) {
     self->self_.reset();
     throw;

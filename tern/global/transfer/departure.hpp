@@ -42,6 +42,8 @@ public:
 
   /// Takes its place in the order of the object's tasks. \throws as outgoing::begin.
   static void begin(const std::shared_ptr<departure>& self);
+  /// The same in any context, where nothing may wait.
+  static void begin_anywhere(const std::shared_ptr<departure>& self);
   /// Are the data in the host's memory, and can be taken at once?
   bool is_here() noexcept;
   /// \pre is_here.
@@ -54,6 +56,8 @@ public:
   void requested(int to, std::uint64_t landing, const net::wire_header& h) noexcept;
 
 private:
+  using begin_function = bool (hetero::detail::outgoing::*)(listener&);
+  static void begin_by(begin_function how, const std::shared_ptr<departure>& self);
   void answered(hetero::detail::outgoing&) noexcept override;
   void leave() noexcept;
   void tell_failure();

@@ -120,8 +120,17 @@ void transfer_table::drop(std::uint64_t number) noexcept {
 
 void transfer_table::request(int origin, std::uint64_t number, std::size_t bytes,
                              std::unique_ptr<hetero::detail::incoming> into) {
+  request_into(number, arrival{std::move(into), bytes, origin});
+}
+
+void transfer_table::request(int origin, std::uint64_t number, std::size_t bytes, std::unique_ptr<data_sink> into) {
+  request_into(number, arrival{nullptr, bytes, origin, std::move(into)});
+}
+
+void transfer_table::request_into(std::uint64_t number, arrival a) {
   net::node& here = net::node::here();
-  const std::uint64_t landing = enter(arrivals_, arrival{std::move(into), bytes, origin});
+  const int origin = a.origin;
+  const std::uint64_t landing = enter(arrivals_, std::move(a));
   if (net::detail::abandoned(here)) // likewise
     return abandon(std::make_exception_ptr(net::detail::rank_lost_error(here, "data of a hetero_object")));
   try {
@@ -130,6 +139,33 @@ void transfer_table::request(int origin, std::uint64_t number, std::size_t bytes
     const arrival lost = take_arrival(landing, origin, "data");
     throw;
   }
+}
+
+std::uint64_t transfer_table::expect(int origin, std::size_t bytes, std::unique_ptr<data_sink> into) {
+  net::node& here = net::node::here();
+  const std::uint64_t landing = enter(arrivals_, arrival{nullptr, bytes, origin, std::move(into)});
+  if (net::detail::abandoned(here)) // likewise
+    abandon(std::make_exception_ptr(net::detail::rank_lost_error(here, "data of a hetero_object")));
+  return landing;
+}
+
+void transfer_table::forget(std::uint64_t landing, int origin) noexcept {
+  arrival lost;
+  const std::lock_guard hold(guard_);
+  arrival* const found = arrivals_.find(landing);
+  if (!found || found->origin != origin) return; // it has been abandoned
+  lost = std::move(*found);
+  arrivals_.free(landing);
+}
+
+void transfer_table::arrival::land(byte_buffer memory) noexcept {
+  if (elsewhere) return elsewhere->land(std::move(memory));
+  into->land(own(std::move(memory)));
+}
+
+void transfer_table::arrival::fail(const std::exception_ptr& why) const noexcept {
+  if (elsewhere) return elsewhere->fail(why);
+  into->fail(why);
 }
 
 void transfer_table::refuse(int origin, std::uint64_t number) {
@@ -158,7 +194,7 @@ void transfer_table::take_data(net::node& here, int source, const net::wire_head
   if (body.size() != a.bytes)
     throw bad_message(source,
                       "sent " + std::to_string(body.size()) + " bytes of data in place of " + std::to_string(a.bytes));
-  a.into->land(own(std::move(body)));
+  a.land(std::move(body));
   add(landed_);
   here.message_done(h);
 }
@@ -167,7 +203,7 @@ void transfer_table::take_failure(net::node& here, int source, const net::wire_h
   arrival a = take_arrival(h.reply, source, "a failure of data");
   net::detail::failure f;
   unpack_into(net::detail::body_of(message.bytes), f);
-  a.into->fail(std::make_exception_ptr(f.as_error()));
+  a.fail(std::make_exception_ptr(f.as_error()));
   here.message_done(h);
 }
 
@@ -190,7 +226,7 @@ void transfer_table::abandon(const std::exception_ptr& why) {
     for (const std::uint64_t number : numbers) arrivals_.free(number);
   }
   for (std::size_t i = 0; i < unwanted.size(); ++i) add(dropped_);
-  for (const arrival& a : lost) a.into->fail(why);
+  for (const arrival& a : lost) a.fail(why);
 }
 
 transfer_counts transfer_table::counts() noexcept {

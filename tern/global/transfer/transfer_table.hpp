@@ -19,6 +19,15 @@
 
 namespace tern::global::detail {
 
+/// Where data go that have been asked for, if that is no new object. In the polling context.
+class data_sink {
+public:
+  virtual ~data_sink() = default;
+  /// As many bytes as were asked for, which may be lent. Once, or `fail`.
+  virtual void land(byte_buffer memory) noexcept = 0;
+  virtual void fail(std::exception_ptr why) noexcept = 0;
+};
+
 /// A rank has one. It carries the protocol: request, data, failure, drop. Threads: any of the rank;
 /// it waits for nothing.
 class transfer_table final : public departure::owner {
@@ -35,6 +44,8 @@ public:
   std::uint64_t announce(std::shared_ptr<departure> what);
   /// They will not be requested. By their own rank.
   void drop(std::uint64_t number) noexcept;
+  /// One leaves that another rank has asked for before it was announced.
+  void count_asked() noexcept { add(announced_); }
   void count_inside() noexcept { add(inside_); }
   void count_body() noexcept { add(bodies_); }
   void count_given() noexcept override { add(given_); }
@@ -42,7 +53,12 @@ public:
   // Where they are to go ----------------------------------------------------------------------------------------------
   /// Asks `origin` for them; or, if they are not wanted any more, says so.
   void request(int origin, std::uint64_t number, std::size_t bytes, std::unique_ptr<hetero::detail::incoming> into);
+  void request(int origin, std::uint64_t number, std::size_t bytes, std::unique_ptr<data_sink> into);
   static void refuse(int origin, std::uint64_t number);
+  /// `origin` is asked for them in another way. \return the number under which they are to come.
+  std::uint64_t expect(int origin, std::size_t bytes, std::unique_ptr<data_sink> into);
+  /// It was not asked after all.
+  void forget(std::uint64_t landing, int origin) noexcept;
 
   // What arrives. Polling context -------------------------------------------------------------------------------------
   void take_request(net::node& here, int source, const net::wire_header& h, net::payload& message);
@@ -62,11 +78,15 @@ private:
     std::unique_ptr<hetero::detail::incoming> into;
     std::size_t bytes = 0;
     int origin = -1;
+    std::unique_ptr<data_sink> elsewhere{}; ///< in the place of `into`
+    void land(byte_buffer memory) noexcept;
+    void fail(const std::exception_ptr& why) const noexcept;
   };
   using counter = std::atomic<std::uint64_t>;
   static void add(counter& c) noexcept { c.fetch_add(1, std::memory_order_relaxed); } // statistics
   template <class T, class V> std::uint64_t enter(net::detail::id_table<T>& in, V value);
   std::shared_ptr<departure> take_departure(std::uint64_t number) noexcept;
+  void request_into(std::uint64_t number, arrival a);
   arrival take_arrival(std::uint64_t number, int source, const char* what);
   void sent(bool failed) noexcept override { add(failed ? failed_ : sent_); }
 

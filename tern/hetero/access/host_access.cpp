@@ -49,8 +49,9 @@ const work_type host_access_work{
     },
     nullptr, [](const task_record&) noexcept -> const char* { return "host access"; }};
 
-void request_access(object_state* o, const box& part, access_mode how, access_request* request,
-                    const std::source_location& where, bool at_once) {
+namespace {
+task_record* make_access(object_state* o, const box& part, access_mode how, access_request* request,
+                         const std::source_location& where) {
   static_assert(task_record::fits<access_note>);
   runtime& r = o->home;
   task_record* const t = r.records().allocate();
@@ -71,7 +72,27 @@ void request_access(object_state* o, const box& part, access_mode how, access_re
                             false,  false,          static_cast<std::int32_t>(o->host_layout.pitch / o->element),
                             nullptr};
   watch(r.records().parts(), note);
-  r.request(t, at_once);
+  return t;
+}
+} // namespace
+
+void request_access(object_state* o, const box& part, access_mode how, access_request* request,
+                    const std::source_location& where, bool at_once) {
+  o->home.request(make_access(o, part, how, request, where), at_once);
+}
+
+void request_access_anywhere(object_state* o, const box& part, access_mode how, access_request* request,
+                             const std::source_location& where) {
+  runtime& r = o->home;
+  task_record* const t = make_access(o, part, how, request, where);
+  bool wide = false;
+  if (!r.give_place(t, wide)) return;
+  task_record* const ready = r.execution().make_ready(t, true);
+  if (!ready) return;
+  if (ready->sound())
+    host_access_work.run(*ready); // it ends when it is released: no fiber runs it meanwhile
+  else
+    r.execution().push_to_host(ready);
 }
 
 void release_access(task_record* t) noexcept { t->home->execution().release_access(t); }

@@ -61,6 +61,17 @@ bool outgoing::begin(listener& tells) {
   // One that is given away has no other user: it is written, so that all that reads it has ended.
   request_access(object_, part_, gives_ ? access_mode::read_write : access_mode::read, this,
                  std::source_location::current(), true);
+  return is_answered();
+}
+
+bool outgoing::begin_anywhere(listener& tells) {
+  listener_ = &tells;
+  request_access_anywhere(object_, part_, gives_ ? access_mode::read_write : access_mode::read, this,
+                          std::source_location::current());
+  return is_answered();
+}
+
+bool outgoing::is_answered() noexcept {
   int expected = beginning;
   // acq_rel: what the answer wrote is visible here; and `listener_` there.
   return !state_.compare_exchange_strong(expected, telling, std::memory_order_acq_rel);

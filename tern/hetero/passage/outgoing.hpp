@@ -47,6 +47,8 @@ public:
   /// be, perhaps before this returns. \throws error(invalid_state) inside a `recorded`; what
   /// submitting a task throws.
   bool begin(listener& tells);
+  /// The same in any context, where nothing may wait.
+  bool begin_anywhere(listener& tells);
   /// Null: the data are here. \pre answered.
   const std::exception_ptr& failure() const noexcept { return failure_; }
   std::size_t bytes() const noexcept { return bytes_; }
@@ -68,6 +70,7 @@ private:
   void granted(task_record* t, const host_place& where) noexcept override;
   void refused(std::exception_ptr why) noexcept override;
   void answer() noexcept;
+  bool is_answered() noexcept;
   bool in_one_piece() const noexcept;
   byte_buffer give();
 
