@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/global/transfer/argument.hpp>
 
-#include <array>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <tern/base/error.hpp>
 #include <tern/global/transfer/departure.hpp>
 #include <tern/global/transfer/transfer_table.hpp>
+#include <tern/hetero/passage/at_once.hpp>
+#include <tern/net/packing/packing.hpp>
 
 namespace tern::global::detail {
 namespace {
@@ -55,11 +56,23 @@ void packed_object::begin() const {
 
 bool packed_object::become_body(byte_buffer& body, std::optional<net::detail::loan>&) {
   if (!any_ || fits_inside_) return false;
+  transfer_table& table = transfer_table::here();
+  if (bytes_ < net::detail::least_body) { // two copies cost less than a body
+    fits_inside_ = hetero::detail::can_leave_at_once(*handle_, part_);
+    if (fits_inside_) return false;
+  } else if (gives_) {
+    body = hetero::detail::give_at_once(*handle_, part_);
+    if (!body.empty()) {
+      table.count_given();
+      table.count_body();
+      return in_body_ = true;
+    }
+  }
   begin();
   if (!leaves_->is_here()) return false;
   body = leaves_->take();
   leaves_.reset();
-  transfer_table::here().count_body();
+  table.count_body();
   return in_body_ = true;
 }
 
@@ -83,28 +96,44 @@ void packed_object::write(output_archive& ar) const {
   d.room = fits_inside_ ? static_cast<std::uint32_t>(bytes_) : 0;
   if (in_body_) {
     d.how = form::body;
-  } else {
-    if (!leaves_) begin();
-    if (fits_inside_ && leaves_->is_here()) {
-      d.how = form::inside;
-    } else {
-      d.how = form::follows;
-      d.number = table.announce(leaves_);
-      ar.on_abandon([&table, number = d.number] { table.drop(number); });
-    }
+    ar(d);
+    return;
   }
-  ar(d);
   if (fits_inside_) {
-    std::array<std::byte, 2048> few{};
-    std::vector<std::byte> many(bytes_ > few.size() ? bytes_ : 0);
-    std::byte* const room = many.empty() ? few.data() : many.data();
-    if (d.how == form::inside) {
-      leaves_->copy_to(room);
+    // A few on the stack; not cleared, as most messages are small.
+    std::byte few[2048]; // NOLINT(modernize-avoid-c-arrays)
+    const std::unique_ptr<std::byte[]> many(bytes_ > sizeof few ? new std::byte[bytes_] : nullptr);
+    std::byte* const room = many ? many.get() : &few[0];
+    if (copies_at_once(room)) {
+      d.how = form::inside;
       table.count_inside();
+    } else {
+      follow(d, ar);
+      std::memset(room, 0, bytes_);
     }
+    ar(d);
     ar.write(room, bytes_);
+    return;
   }
+  follow(d, ar);
+  ar(d);
+}
+
+bool packed_object::copies_at_once(std::byte* to) const {
+  if (handle_ && hetero::detail::copy_at_once(*handle_, part_, to)) return true;
+  if (!leaves_) begin();
+  if (!leaves_->is_here()) return false;
+  leaves_->copy_to(to);
   leaves_.reset();
+  return true;
+}
+
+void packed_object::follow(descriptor& d, output_archive& ar) const {
+  transfer_table& table = transfer_table::here();
+  if (!leaves_) begin();
+  d.how = form::follows;
+  d.number = table.announce(std::move(leaves_));
+  ar.on_abandon([&table, number = d.number] { table.drop(number); });
 }
 
 hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, bool* body_used,

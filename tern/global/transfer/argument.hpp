@@ -20,7 +20,8 @@ namespace tern::global::detail {
 class departure;
 
 /// What is the same for all elements. Its object's reader takes its place in the order when the
-/// elements are first asked for: in `become_body`, or where the archive is written.
+/// elements are first asked for: in `become_body`, or where the archive is written. What can leave
+/// in the moment (passage/at_once.hpp) has no reader.
 class packed_object {
 public:
   /// \param handle taken over; null: there is no object.
@@ -38,6 +39,8 @@ public:
 
 private:
   void begin() const;
+  bool copies_at_once(std::byte* to) const;
+  void follow(descriptor& d, output_archive& ar) const;
   hetero::detail::box part_;
   element_type of_;
   std::size_t bytes_ = 0;

@@ -3,11 +3,11 @@
 
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <source_location>
 #include <utility>
 
 #include <tern/hetero/graph/runtime.hpp>
+#include <tern/hetero/passage/at_once.hpp>
 
 namespace tern::hetero::detail {
 namespace {
@@ -26,24 +26,6 @@ public:
 private:
   task_record* const held_;
 };
-
-/// Owns memory that was an object's.
-class memory_owner final : public byte_lender {
-public:
-  explicit memory_owner(coherence& from) noexcept : from_(from) { from_.client().add_reference(); }
-  void take_back(std::byte* data) noexcept override {
-    from_.memory().free(data);
-    from_.client().release(); // and perhaps the runtime, with its memory
-    delete this;
-  }
-
-private:
-  coherence& from_;
-};
-
-bool may_be_given(object_state& o, const box& part) noexcept {
-  return part == o.all && o.handles.load(std::memory_order_acquire) == 1 && !o.adopted && !o.paged && !o.other;
-}
 
 } // namespace
 
@@ -114,17 +96,7 @@ byte_buffer outgoing::take() {
 }
 
 byte_buffer outgoing::give() {
-  object_state& o = *object_;
-  // What came from elsewhere itself has an owner. (No other thread uses the object.)
-  memory_owner* const owner = o.landed.empty() ? new memory_owner(o.copies) : nullptr;
-  byte_buffer all;
-  {
-    const std::lock_guard hold(o.lock);
-    std::byte* const memory = o.host.exchange(nullptr, std::memory_order_acq_rel);
-    o.each(o.all, [&](fragment& f) { o.set_valid(f, 0); });
-    o.update_on_host();
-    all = owner ? byte_buffer::borrow(memory, bytes_, *owner) : std::move(o.landed);
-  }
+  byte_buffer all = take_memory_of(*object_);
   release();
   return all;
 }
