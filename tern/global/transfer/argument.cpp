@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include <tern/global/transfer/departure.hpp>
 #include <tern/global/transfer/transfer_table.hpp>
 #include <tern/hetero/passage/at_once.hpp>
+#include <tern/hetero/passage/landing_place.hpp>
 #include <tern/net/packing/packing.hpp>
 
 namespace tern::global::detail {
@@ -30,6 +32,15 @@ struct drop_object {
 
 } // namespace
 
+void about_to_send(hetero::detail::object_state& o, const hetero::detail::box& part) {
+  transfer_table& table = transfer_table::here();
+  if (table.waits_for_data()) [[unlikely]] {
+    if (!hetero::detail::can_leave_at_once(o, part)) transfer_table::wait_for(o, part);
+  } else {
+    table.slow_down();
+  }
+}
+
 packed_object::packed_object(hetero::detail::object_state* handle, const hetero::detail::box& part,
                              const element_type& of, bool gives)
     : part_(part), of_(of), any_(handle != nullptr), gives_(gives), handle_(handle) {
@@ -39,15 +50,17 @@ packed_object::packed_object(hetero::detail::object_state* handle, const hetero:
 }
 
 packed_object::packed_object(packed_object&& other) noexcept
-    : part_(other.part_), of_(other.of_), bytes_(other.bytes_), any_(other.any_), gives_(other.gives_),
-      fits_inside_(other.fits_inside_), in_body_(other.in_body_), handle_(std::exchange(other.handle_, nullptr)),
+    : part_(other.part_), of_(other.of_), bytes_(other.bytes_), sum_(other.sum_), kind_(other.kind_), any_(other.any_),
+      gives_(other.gives_), fits_inside_(other.fits_inside_), in_body_(other.in_body_), handle_(std::exchange(other.handle_, nullptr)),
       leaves_(std::move(other.leaves_)) {}
 
 packed_object::~packed_object() {
+  if (leaves_) leaves_->dropped();
   if (handle_) hetero::detail::drop_handle(handle_);
 }
 
 void packed_object::begin() const {
+  kind_ = hetero::detail::kind_that_has(*handle_, part_);
   auto leaves = std::make_shared<departure>(transfer_table::here(), net::node::here(), std::exchange(handle_, nullptr),
                                             part_, gives_);
   departure::begin(leaves);
@@ -64,15 +77,20 @@ bool packed_object::become_body(byte_buffer& body, std::optional<net::detail::lo
     body = hetero::detail::give_at_once(*handle_, part_);
     if (!body.empty()) {
       table.count_given();
-      table.count_body();
-      return in_body_ = true;
+      return has_become_body(body);
     }
   }
   begin();
   if (!leaves_->is_here()) return false;
   body = leaves_->take();
   leaves_.reset();
-  table.count_body();
+  return has_become_body(body);
+}
+
+bool packed_object::has_become_body(const byte_buffer& body) {
+  transfer_table& table = transfer_table::here();
+  table.count_body(bytes_);
+  if (table.verifies()) sum_ = checksum(body.bytes());
   return in_body_ = true;
 }
 
@@ -96,6 +114,7 @@ void packed_object::write(output_archive& ar) const {
   d.room = fits_inside_ ? static_cast<std::uint32_t>(bytes_) : 0;
   if (in_body_) {
     d.how = form::body;
+    d.number = sum_;
     ar(d);
     return;
   }
@@ -106,7 +125,8 @@ void packed_object::write(output_archive& ar) const {
     std::byte* const room = many ? many.get() : &few[0];
     if (copies_at_once(room)) {
       d.how = form::inside;
-      table.count_inside();
+      if (table.verifies()) d.number = checksum({room, bytes_});
+      table.count_inside(bytes_);
     } else {
       follow(d, ar);
       std::memset(room, 0, bytes_);
@@ -132,14 +152,28 @@ void packed_object::follow(descriptor& d, output_archive& ar) const {
   transfer_table& table = transfer_table::here();
   if (!leaves_) begin();
   d.how = form::follows;
+  d.kind = static_cast<std::uint16_t>(kind_);
   d.number = table.announce(std::move(leaves_));
   ar.on_abandon([&table, number = d.number] { table.drop(number); });
 }
 
+namespace {
+
+void verify(const descriptor& d, std::span<const std::byte> bytes, const element_type& of) {
+  if (d.number != 0 && checksum(bytes) != d.number)
+    throw error(errc::invalid_data,
+                "a hetero_object<" + std::string(of.name) + "> of " + std::to_string(bytes.size()) +
+                    " bytes from rank " + std::to_string(d.origin) + " has another checksum than where it left",
+                "the network, or memory, is not reliable (--tern-global-verify)");
+}
+
+} // namespace
+
 hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, bool* body_used,
                                           const element_type& wanted, const char* type) {
   net::node& here = net::node::here();
-  const descriptor d = read_descriptor(ar, wanted, here.size());
+  transfer_table& table = transfer_table::of(here);
+  const descriptor d = read_descriptor(ar, wanted, here.size(), table.verifies());
   if (d.how == form::none) return nullptr;
   const std::byte* const room = ar.take(d.room);
   const std::size_t bytes = static_cast<std::size_t>(d.count()) * wanted.bytes;
@@ -153,6 +187,8 @@ hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, 
     if (d.how == form::follows) transfer_table::refuse(d.origin, d.number);
     return nullptr;
   }
+  if (d.how == form::inside) verify(d, {room, bytes}, wanted);
+  if (d.how == form::body) verify(d, body->bytes(), wanted);
   hetero::detail::box all;
   all.high = d.extent;
   std::unique_ptr<hetero::detail::object_state, drop_object> made(
@@ -167,7 +203,7 @@ hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, 
     hetero::detail::land_at_once(*made, own(std::move(*body)));
     break;
   case form::follows:
-    transfer_table::here().request(d.origin, d.number, bytes, std::make_unique<hetero::detail::incoming>(*made));
+    table.request(d.origin, d.number, bytes, *made, static_cast<hetero::device_kind>(d.kind));
     break;
   }
   return made.release();

@@ -3,6 +3,7 @@
 /// \file
 /// Elements of an object on their way out of a rank. Internal.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -10,6 +11,7 @@
 #include <optional>
 
 #include <tern/base/bytes.hpp>
+#include <tern/global/transfer/staging.hpp>
 #include <tern/hetero/passage/outgoing.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/node.hpp>
@@ -29,7 +31,12 @@ public:
   /// Whose statistics tell of it; outlives it.
   class owner {
   public:
-    virtual void sent(bool failed) noexcept = 0;
+    virtual void sent(bool failed, std::size_t bytes) noexcept = 0;
+    /// \return a number under which the receiver's answers find it.
+    virtual std::uint64_t enter(std::shared_ptr<staging> s) = 0;
+    virtual void forget(std::uint64_t stage) noexcept = 0;
+    virtual slot_supply& slots() noexcept = 0;
+    virtual bool verifies() const noexcept = 0;
     virtual void count_given() noexcept = 0;
 
   protected:
@@ -49,14 +56,19 @@ public:
   /// \pre is_here.
   byte_buffer take();
 
+  /// Nothing will ask for them.
+  void dropped() noexcept;
   /// Rank `to` wants them, under its number `landing`. The message `h` that says so is done when
   /// they have been sent.
   void requested(int to, std::uint64_t landing, const net::wire_header& h) noexcept;
 
 private:
   void answered(hetero::detail::outgoing&) noexcept override;
+  /// Its data are in pieces: begins to copy them out.
+  void stage(std::shared_ptr<departure> self) noexcept;
   void leave() noexcept;
-  void tell_failure();
+  void left(std::uint64_t stage, const std::exception_ptr& why) noexcept;
+  void tell_failure(const std::exception_ptr& why);
 
   owner& owner_;
   net::node& here_;
@@ -68,7 +80,9 @@ private:
   };
   tern::detail::spin_lock guard_;
   bool ready_ = false;
+  std::atomic<bool> dropped_{false};
   std::optional<destination> to_;
+  std::shared_ptr<staging> pieces_;
   std::shared_ptr<departure> self_; ///< while its reader has not been answered
 };
 

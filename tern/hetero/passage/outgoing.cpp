@@ -3,6 +3,8 @@
 
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <source_location>
 #include <utility>
 
@@ -27,11 +29,23 @@ private:
   task_record* const held_;
 };
 
+struct holding {
+  access_request* tells; // null: it has been told
+};
+
+const work_type holding_work{
+    kinds_of(device_kind::host),
+    [](task_record& t) { std::exchange(t.work_as<holding>().tells, nullptr)->granted(&t, {nullptr, 0, 0}); },
+    [](task_record& t) noexcept { // it was not run
+      if (access_request* const tells = t.work_as<holding>().tells) tells->refused(t.failure);
+    },
+    nullptr, [](const task_record&) noexcept -> const char* { return "outgoing data"; }};
+
 } // namespace
 
 outgoing::outgoing(object_state* handle, const box& part, bool gives) noexcept
     : object_(handle), part_(part), bytes_(static_cast<std::size_t>(part.size()) * handle->element),
-      gives_(gives && may_be_given(*handle, part)) {}
+      gives_(gives && may_be_given(*handle, part)), stays_(!handle->paged && !handle->other) {}
 
 outgoing::~outgoing() {
   if (held_) release();
@@ -41,16 +55,59 @@ outgoing::~outgoing() {
 bool outgoing::begin(listener& tells) {
   listener_ = &tells;
   // One that is given away has no other user: it is written, so that all that reads it has ended.
-  request_access(object_, part_, gives_ ? access_mode::read_write : access_mode::read, this,
-                 std::source_location::current(), true);
+  if (stays_)
+    hold();
+  else
+    request_access(object_, part_, gives_ ? access_mode::read_write : access_mode::read, this,
+                   std::source_location::current(), true);
   int expected = beginning;
   // acq_rel: what the answer wrote is visible here; and `listener_` there.
   return !state_.compare_exchange_strong(expected, telling, std::memory_order_acq_rel);
 }
 
+// Ordered as an access, but nothing is brought to the host.
+void outgoing::hold() {
+  static_assert(task_record::fits<holding>);
+  runtime& r = object_->home;
+  task_record* const t = r.records().allocate();
+  ::new (static_cast<void*>(t->closure)) holding{this};
+  t->home = &r;
+  t->work = &holding_work;
+  t->kinds = holding_work.kinds;
+  t->flags = task_record::hidden | task_record::waits_release | task_record::order_only;
+  r.records().add_use(t) = {object_, part_,
+                            gives_ ? access_mode::read_write : access_mode::read,
+                            0,       part_ == object_->all,
+                            true,    false,
+                            false,   static_cast<std::int32_t>(object_->host_layout.pitch / object_->element),
+                            nullptr};
+  r.request(t, true);
+}
+
+// Where the data are, now that nothing writes them.
+void outgoing::look() noexcept {
+  bool here = true, there = true, lost = false;
+  {
+    const std::lock_guard lock(object_->lock);
+    object_->each(part_, [&](const fragment& f) {
+      here = here && (f.valid & bit(0));
+      there = there && f.valid != 0;
+      lost = lost || f.lost;
+    });
+  }
+  if (!there)
+    failure_ = not_written_error(*held_, *object_, part_, lost);
+  else if (here)
+    where_ = place_on_host(*object_, part_);
+  else
+    in_pieces_ = true;
+}
+
 void outgoing::granted(task_record* t, const host_place& where) noexcept {
   held_ = t;
   where_ = where;
+  if (stays_) look();
+  if (failure_) release();
   answer();
 }
 
