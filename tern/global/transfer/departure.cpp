@@ -43,13 +43,11 @@ void departure::answered(hetero::detail::outgoing&) noexcept {
     self = std::move(self_);
   }
   if (data_.in_pieces() && !dropped_.load(std::memory_order_acquire)) stage(self);
-  bool leaves = false;
   {
     const std::lock_guard hold(guard_);
     ready_ = true;
-    leaves = to_.has_value();
   }
-  if (leaves) leave();
+  leave_or_tell();
   if (dropped_.load(std::memory_order_acquire)) dropped(); // perhaps before that was known
 }
 
@@ -80,13 +78,45 @@ void departure::dropped() noexcept {
   if (s) s->give_up();
 }
 
-void departure::requested(int to, std::uint64_t landing, const net::wire_header& h) noexcept {
+bool departure::requested(int to, std::uint64_t landing, bool room, const net::wire_header& h) noexcept {
   {
     const std::lock_guard hold(guard_);
+    if (to_) return false;
     to_.emplace(destination{to, landing, h});
-    if (!ready_) return;
+    room_ = room;
   }
-  leave();
+  leave_or_tell();
+  return true;
+}
+
+void departure::may_leave() noexcept {
+  {
+    const std::lock_guard hold(guard_);
+    room_ = true;
+  }
+  leave_or_tell();
+}
+
+void departure::recalled() noexcept {
+  {
+    const std::lock_guard hold(guard_);
+    if (ready_ || !room_ || !to_) return; // they are on their way
+    room_ = false;
+  }
+  here_.post(to_->rank, pack(net::wire_header{returned_message().id(), 0, to_->landing}), {.urgent = true});
+}
+
+/// If they are ready, and wanted: they leave once, or it is told once that they wait for room.
+void departure::leave_or_tell() noexcept {
+  bool leaves = false;
+  {
+    const std::lock_guard hold(guard_);
+    if (!ready_ || !to_ || left_ || dropped_.load(std::memory_order_relaxed)) return;
+    leaves = left_ = room_ || data_.failure();
+    if (!leaves && std::exchange(told_, true)) return;
+  }
+  if (leaves) return leave();
+  here_.post(to_->rank, pack(net::wire_header{ready_message().id(), 0, to_->landing}), {.urgent = true});
 }
 
 void departure::leave() noexcept {
@@ -105,21 +135,22 @@ void departure::leave() noexcept {
   } catch (const std::exception& e) {
     here_.fatal("data of a hetero_object for rank " + std::to_string(to_->rank) + " cannot be sent: " + e.what());
   }
-  owner_.sent(static_cast<bool>(why), bytes);
-  here_.message_done(to_->request); // after the data have been counted
+  const net::wire_header request = to_->request;
+  owner_.sent(number_, static_cast<bool>(why), bytes);
+  here_.message_done(request); // after the data have been counted
 }
 
 // All pieces have landed, or none will come any more.
 void departure::left(std::uint64_t stage, const std::exception_ptr& why) noexcept {
   owner_.forget(stage);
   pieces_.reset();
-  if (!to_) return; // it was dropped
+  if (!to_ || dropped_.load(std::memory_order_acquire)) return; // nothing waits for them
   try {
     if (why) tell_failure(why);
   } catch (const std::exception& e) {
     here_.fatal("data of a hetero_object for rank " + std::to_string(to_->rank) + " cannot be sent: " + e.what());
   }
-  owner_.sent(static_cast<bool>(why), data_.bytes());
+  owner_.sent(number_, static_cast<bool>(why), data_.bytes());
   here_.message_done(to_->request);
 }
 

@@ -18,9 +18,9 @@ struct landing::piece final : hetero::detail::piece_request {
     const std::shared_ptr<landing> to = std::move(of);
     const std::size_t bytes = body.size();
     body = {};
+    to->landed(bytes, std::move(failed)); // what waits for the data goes first
     if (stage != 0)
       to->here_.post(to->origin_, pack(net::wire_header{landed_message().id(), 0, stage}), {.urgent = true});
-    to->landed(bytes, std::move(failed));
     to->here_.message_done(h); // after the object has been counted
   }
   std::shared_ptr<landing> of;
@@ -79,14 +79,14 @@ void landing::take_piece(const piece_head& p, byte_buffer body, const net::wire_
   put(cut.at(static_cast<std::size_t>(p.index)), std::move(body), h, p.stage);
 }
 
-void landing::put(const hetero::detail::box& part, byte_buffer body, const net::wire_header& h, std::uint64_t stage) {
+void landing::put(const hetero::detail::box& where, byte_buffer body, const net::wire_header& h, std::uint64_t stage) {
   auto x = std::make_unique<piece>();
   x->of = shared_from_this();
   x->body = std::move(body);
   x->h = h;
   x->stage = stage;
   const std::byte* const from = x->body.data();
-  into_->put(part, from, *x.release());
+  into_->put(where, from, *x.release());
 }
 
 void landing::landed(std::size_t bytes, std::exception_ptr failed) noexcept {
@@ -124,6 +124,11 @@ void landing::end() noexcept {
   tells_.ended(*this, on_device, bad);
 }
 
+bool landing::begun() noexcept {
+  const std::lock_guard hold(guard_);
+  return come_ > 0;
+}
+
 std::string landing::describe() {
   std::size_t come = 0;
   {
@@ -133,7 +138,7 @@ std::string landing::describe() {
   char age[32];
   std::snprintf(age, sizeof age, "%.1f s", std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count());
   return what_ + " from rank " + std::to_string(origin_) + ": " + std::to_string(come) + " of " +
-         std::to_string(bytes_) + " bytes in " + age + (asked ? "" : ", which waits for room (--tern-global-landing)");
+         std::to_string(bytes_) + " bytes in " + age + (room == part::waits ? ", which waits for room (--tern-global-landing)" : "");
 }
 
 byte_buffer own(byte_buffer memory) {

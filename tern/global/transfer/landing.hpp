@@ -50,12 +50,14 @@ public:
   void set_number(std::uint64_t n) noexcept { number_ = n; }
   /// "hetero_object<double> of 100 from rank 1: 0 of 800 bytes in 3 s"
   std::string describe();
-  bool asked = false; ///< for the data: not waiting for the budget
-  net::wire_header waits{}; ///< the message to ourselves that counts until then; none: 0
+  // Under the owner's lock.
+  enum class part : std::uint8_t { none, waits, has, recalled }; ///< of the landing budget
+  part room = part::none;
+  bool begun() noexcept; ///< something has come
 
 private:
   struct piece;
-  void put(const hetero::detail::box& part, byte_buffer body, const net::wire_header& h, std::uint64_t stage);
+  void put(const hetero::detail::box& where, byte_buffer body, const net::wire_header& h, std::uint64_t stage);
   void landed(std::size_t bytes, std::exception_ptr failed) noexcept;
   void end() noexcept;
 

@@ -10,26 +10,31 @@
 
 namespace tern::global::detail {
 
-/// Bytes that have been asked for and have not landed, and what waits until there are fewer.
+/// Bytes that may come and have not landed, and what waits until there are fewer.
 ///
-/// Strictly in order: what is announced later never passes what waits, even if it is smaller; and
-/// what comes first goes even if it is larger than all that is allowed. So whatever holds the
-/// budget waits only for data that were announced before, and no cycle of ranks can form
+/// A request takes its part at once if there is room and nothing waits, before it is known whether
+/// its data exist. What does not get it so enters when its data are ready: strictly in that order,
+/// the first of all even if it is larger than all that is allowed. When something waits, those that
+/// have a part and whose data are not ready give it back (`recall` in transfer_table.hpp). So
+/// whatever keeps a part lands without waiting for any task, and no cycle can form
 /// (tests/models/landing.pml). One thread at a time.
 class landing_budget {
 public:
   explicit landing_budget(std::uint64_t most) noexcept : most_(most) {}
 
-  /// \return whether it may be asked for now; else its number waits.
+  /// \return whether there is room, which is taken.
+  bool try_enter(std::uint64_t bytes) noexcept {
+    if (!waiting_.empty() || !fits(bytes)) return false;
+    add(bytes);
+    return true;
+  }
+  /// \return whether it may come now; else its number waits.
   bool enter(std::uint64_t number, std::uint64_t bytes) {
-    if (waiting_.empty() && fits(bytes)) {
-      add(bytes);
-      return true;
-    }
+    if (try_enter(bytes)) return true;
     waiting_.push_back({number, bytes});
     return false;
   }
-  /// So many have landed, or will not. \return what may be asked for now, in order.
+  /// So many have landed, or will not. \return what may come now, in order.
   std::vector<std::uint64_t> leave(std::uint64_t bytes) {
     held_ -= bytes;
     std::vector<std::uint64_t> now;

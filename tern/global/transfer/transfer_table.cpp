@@ -44,8 +44,17 @@ void piece_arrives(net::node& here, int source, const net::wire_header& h, net::
 void answer_arrives(net::node& here, int source, const net::wire_header& h, net::payload&) {
   transfer_table::of(here).take_landed(here, source, h);
 }
-void waiting_arrives(net::node& here, int, const net::wire_header& h, net::payload&) {
-  transfer_table::of(here).take_waiting(here, h);
+void ready_arrives(net::node& here, int source, const net::wire_header& h, net::payload&) {
+  transfer_table::of(here).take_ready(here, source, h);
+}
+void returned_arrives(net::node& here, int source, const net::wire_header& h, net::payload&) {
+  transfer_table::of(here).take_returned(here, source, h);
+}
+void room_arrives(net::node& here, int, const net::wire_header& h, net::payload&) {
+  transfer_table::of(here).take_room(here, h, true);
+}
+void recall_arrives(net::node& here, int, const net::wire_header& h, net::payload&) {
+  transfer_table::of(here).take_room(here, h, false);
 }
 void failure_arrives(net::node& here, int source, const net::wire_header& h, net::payload& message) {
   transfer_table::of(here).take_failure(here, source, h, message);
@@ -57,14 +66,21 @@ struct data_tag {};
 struct failure_tag {};
 struct piece_tag {};
 struct landed_tag {};
-struct waiting_tag {};
+struct ready_tag {};
+struct returned_tag {};
+struct room_tag {};
+struct recall_tag {};
 const net::handler_record request_record{typeid(request_tag), "tern request of data", __FILE__, &request_arrives, true};
 const net::handler_record drop_record{typeid(drop_tag), "tern data not wanted", __FILE__, &drop_arrives, true};
 const net::handler_record data_record{typeid(data_tag), "tern data", __FILE__, &data_arrive, true};
 const net::handler_record piece_record{typeid(piece_tag), "tern piece of data", __FILE__, &piece_arrives, true};
 const net::handler_record landed_record{typeid(landed_tag), "tern piece has landed", __FILE__, &answer_arrives, true};
-const net::handler_record waiting_record{typeid(waiting_tag), "tern data wait for room", __FILE__, &waiting_arrives,
-                                         true};
+const net::handler_record ready_record{typeid(ready_tag), "tern data are ready", __FILE__, &ready_arrives, true};
+const net::handler_record returned_record{typeid(returned_tag), "tern room for data given back", __FILE__,
+                                          &returned_arrives, true};
+const net::handler_record room_record{typeid(room_tag), "tern room for data", __FILE__, &room_arrives, true};
+const net::handler_record recall_record{typeid(recall_tag), "tern room for data wanted back", __FILE__, &recall_arrives,
+                                        true};
 const net::handler_record failure_record{typeid(failure_tag), "tern failure of data", __FILE__, &failure_arrives, true};
 
 const net::detail::abandon_hook hook{[](net::node& here, const error& why) {
@@ -88,6 +104,8 @@ const net::handler_record& data_message() noexcept { return data_record; }
 const net::handler_record& piece_message() noexcept { return piece_record; }
 const net::handler_record& landed_message() noexcept { return landed_record; }
 const net::handler_record& failure_message() noexcept { return failure_record; }
+const net::handler_record& ready_message() noexcept { return ready_record; }
+const net::handler_record& returned_message() noexcept { return returned_record; }
 
 transfer_table::transfer_table()
     : here_(net::node::here()), settings_(here_.opts()), budget_(settings_.landing) {
@@ -121,6 +139,16 @@ std::shared_ptr<departure> transfer_table::take_departure(std::uint64_t number) 
   return d;
 }
 
+std::shared_ptr<departure> transfer_table::find_departure(std::uint64_t number) noexcept {
+  const std::lock_guard hold(guard_);
+  const std::shared_ptr<departure>* const found = departures_.find(number);
+  return found ? *found : nullptr;
+}
+
+void transfer_table::sent(std::uint64_t number, bool failed, std::size_t bytes) noexcept {
+  if (take_departure(number)) add(failed ? failed_ : sent_, bytes); // else it was abandoned
+}
+
 void transfer_table::forget(std::uint64_t stage) noexcept {
   std::shared_ptr<staging> gone; // without the lock
   const std::lock_guard hold(guard_);
@@ -133,13 +161,15 @@ void transfer_table::forget(std::uint64_t stage) noexcept {
 std::shared_ptr<landing> transfer_table::find_arrival(std::uint64_t number, int source, const char* what) {
   const std::lock_guard hold(guard_);
   const arrival* const found = arrivals_.find(number);
-  if (!found || found->into->origin() != source || !found->into->asked)
+  if (!found || found->into->origin() != source)
     throw bad_message(source, std::string("sent ") + what + " that were not asked for");
   return found->into;
 }
 
 std::uint64_t transfer_table::announce(std::shared_ptr<departure> what) {
+  departure& d = *what;
   const std::uint64_t number = enter(departures_, std::move(what));
+  d.set_number(number); // before any message has it
   add(announced_);
   if (net::detail::abandoned(net::node::here())) drop(number); // behind what `abandon` has seen
   return number;
@@ -191,46 +221,86 @@ void transfer_table::request(int origin, std::uint64_t number, std::size_t bytes
   into->set_number(place);
   if (net::detail::abandoned(here_)) // likewise
     return abandon(std::make_exception_ptr(net::detail::rank_lost_error(here_, "data of a hetero_object")));
+  bool room = false;
+  {
+    const std::lock_guard hold(guard_);
+    room = budget_.try_enter(bytes);
+    if (room) into->room = landing::part::has;
+  }
+  try {
+    here_.post(origin, pack(net::wire_header{request_record.id(), 0, number}, place, room), {.urgent = true});
+  } catch (...) {
+    into->fail(std::current_exception());
+    throw;
+  }
+}
+
+void transfer_table::let_come(const std::vector<std::uint64_t>& numbers) {
+  for (const std::uint64_t n : numbers) {
+    int origin = 0;
+    std::uint64_t wanted = 0;
+    {
+      const std::lock_guard hold(guard_);
+      const arrival* const a = arrivals_.find(n);
+      if (!a) continue; // it has been abandoned
+      a->into->room = landing::part::has;
+      origin = a->into->origin();
+      wanted = a->wanted;
+    }
+    here_.post(origin, pack(net::wire_header{room_record.id(), 0, wanted}), {.urgent = true});
+  }
+}
+
+// What is ready waits: what has room, and may not be, gives it back if it is not.
+void transfer_table::recall() {
+  std::vector<std::pair<int, std::uint64_t>> all;
+  {
+    const std::lock_guard hold(guard_);
+    arrivals_.for_each([&](std::uint64_t, arrival& a) {
+      if (a.into->room != landing::part::has || a.into->begun()) return;
+      a.into->room = landing::part::recalled;
+      all.emplace_back(a.into->origin(), a.wanted);
+    });
+  }
+  for (const auto& [origin, wanted] : all)
+    here_.post(origin, pack(net::wire_header{recall_record.id(), 0, wanted}), {.urgent = true});
+}
+
+void transfer_table::take_ready(net::node& here, int source, const net::wire_header& h) {
+  const std::shared_ptr<landing> to = find_arrival(h.reply, source, "word of data");
   bool now = false;
   {
     const std::lock_guard hold(guard_);
-    now = budget_.enter(place, bytes);
+    if (to->room != landing::part::none) throw bad_message(source, "says twice that data are ready");
+    to->room = landing::part::waits;
+    now = budget_.enter(h.reply, to->bytes());
   }
-  if (now) return ask(place);
-  // The handler may end before there is room: this counts in its place.
-  here_.post(here_.rank(), pack(net::wire_header{waiting_record.id(), 0, place}), {.urgent = true});
+  if (now)
+    let_come({h.reply});
+  else
+    recall();
+  here.message_done(h);
 }
 
-/// There is room for it.
-void transfer_table::ask(std::uint64_t number) {
-  int origin = 0;
-  std::uint64_t wanted = 0;
-  net::wire_header waits{};
+void transfer_table::take_returned(net::node& here, int source, const net::wire_header& h) {
+  const std::shared_ptr<landing> to = find_arrival(h.reply, source, "back room for data");
+  std::vector<std::uint64_t> now;
   {
     const std::lock_guard hold(guard_);
-    const arrival* const a = arrivals_.find(number);
-    if (!a) return; // it has been abandoned
-    a->into->asked = true;
-    waits = std::exchange(a->into->waits, net::wire_header{});
-    origin = a->into->origin();
-    wanted = a->wanted;
+    if (to->room != landing::part::recalled) throw bad_message(source, "gives back room for data that it has not");
+    to->room = landing::part::none;
+    now = budget_.leave(to->bytes());
   }
-  try {
-    here_.post(origin, pack(net::wire_header{request_record.id(), 0, wanted}, number), {.urgent = true});
-  } catch (const std::exception& e) {
-    here_.fatal("data of a hetero_object cannot be asked for at rank " + std::to_string(origin) + ": " + e.what());
-  }
-  if (waits.reply != 0) here_.message_done(waits);
+  let_come(now);
+  here.message_done(h);
 }
 
-void transfer_table::take_waiting(net::node& here, const net::wire_header& h) noexcept {
-  {
-    const std::lock_guard hold(guard_);
-    const arrival* const a = arrivals_.find(h.reply);
-    if (a && !a->into->asked) {
-      a->into->waits = h;
-      return;
-    }
+void transfer_table::take_room(net::node& here, const net::wire_header& h, bool there) {
+  if (const std::shared_ptr<departure> d = find_departure(h.reply)) { // else they have left meanwhile
+    if (there)
+      d->may_leave();
+    else
+      d->recalled();
   }
   here.message_done(h);
 }
@@ -244,14 +314,14 @@ void transfer_table::ended(landing& of, bool on_device, bool failed) noexcept {
     if (found && found->into.get() == &of) { // else it was abandoned
       gone = std::move(found->into);
       arrivals_.free(of.number());
-      now = budget_.leave(of.bytes());
+      if (of.room == landing::part::has || of.room == landing::part::recalled) now = budget_.leave(of.bytes());
     }
   }
   if (!failed) {
     add(landed_, of.bytes());
     if (on_device) add(on_devices_, of.bytes());
   }
-  for (const std::uint64_t n : now) ask(n);
+  let_come(now);
 }
 
 void transfer_table::refuse(int origin, std::uint64_t number) {
@@ -259,10 +329,10 @@ void transfer_table::refuse(int origin, std::uint64_t number) {
 }
 
 void transfer_table::take_request(net::node&, int source, const net::wire_header& h, net::payload& message) {
-  const auto landing = unpack<std::uint64_t>(net::detail::body_of(message.bytes));
-  const std::shared_ptr<departure> d = take_departure(h.reply);
-  if (!d) throw bad_message(source, "asked for data that were not announced, or twice");
-  d->requested(source, landing, h);
+  const auto [place, room] = unpack<std::uint64_t, bool>(net::detail::body_of(message.bytes));
+  const std::shared_ptr<departure> d = find_departure(h.reply);
+  if (!d || !d->requested(source, place, room, h))
+    throw bad_message(source, "asked for data that were not announced, or twice");
 }
 
 void transfer_table::take_drop(net::node& here, int source, const net::wire_header& h, net::payload&) {

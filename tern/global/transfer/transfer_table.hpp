@@ -64,8 +64,11 @@ public:
   void take_piece(net::node& here, int source, const net::wire_header& h, net::payload& message);
   void take_landed(net::node& here, int source, const net::wire_header& h);
   void take_failure(net::node& here, int source, const net::wire_header& h, net::payload& message);
-  /// A message to ourselves, which counts as long as a request waits for room.
-  void take_waiting(net::node& here, const net::wire_header& h) noexcept;
+  // About room for them: at the receiver, that they are ready, and that they give theirs back; at
+  // the origin, that there is some, and that it is wanted back.
+  void take_ready(net::node& here, int source, const net::wire_header& h);
+  void take_returned(net::node& here, int source, const net::wire_header& h);
+  void take_room(net::node& here, const net::wire_header& h, bool there);
 
   /// The rank gives up its generation (net/rank/abandon_hook.hpp): what was to come fails with
   /// `why`, what was announced is not wanted any more. So is what is announced and asked for until
@@ -77,7 +80,7 @@ public:
 private:
   struct arrival {
     std::shared_ptr<landing> into;
-    std::uint64_t wanted = 0; ///< its number at the origin, while it waits for room
+    std::uint64_t wanted = 0; ///< its number at the origin
   };
   struct counter {
     std::atomic<std::uint64_t> objects{0}, bytes{0}; ///< statistics
@@ -88,12 +91,15 @@ private:
   }
   template <class T, class V> std::uint64_t enter(net::detail::id_table<T>& in, V value);
   std::shared_ptr<departure> take_departure(std::uint64_t number) noexcept;
+  std::shared_ptr<departure> find_departure(std::uint64_t number) noexcept;
   std::shared_ptr<landing> find_arrival(std::uint64_t number, int source, const char* what);
-  void ask(std::uint64_t number);
+  /// There is room for these.
+  void let_come(const std::vector<std::uint64_t>& numbers);
+  void recall();
   std::uint64_t departing() const noexcept;
 
   // departure::owner
-  void sent(bool failed, std::size_t bytes) noexcept override { add(failed ? failed_ : sent_, bytes); }
+  void sent(std::uint64_t number, bool failed, std::size_t bytes) noexcept override;
   std::uint64_t enter(std::shared_ptr<staging> s) override { return enter(stages_, std::move(s)); }
   void forget(std::uint64_t stage) noexcept override;
   slot_supply& slots() noexcept override { return slots_; }

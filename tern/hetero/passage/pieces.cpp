@@ -14,8 +14,8 @@
 namespace tern::hetero::detail {
 namespace {
 
-/// The closure of a record that is no task of the graph: its transfers name it, and at last it is a
-/// tasklet that tells.
+/// The closure of a record that is no task of the graph: its transfers name it, and at last it
+/// tells, as a tasklet if need be.
 struct moving {
   piece_request* tells;
   std::atomic<int> left{1}; // transfers under way, and the thread that begins them
@@ -42,7 +42,12 @@ void moved(task_record* t, std::exception_ptr failed) noexcept {
   auto& m = t->work_as<moving>();
   if (failed && !m.bad.exchange(true, std::memory_order_relaxed)) m.failed = std::move(failed);
   // acq_rel: the last thread sees what the others have copied, and why they have not.
-  if (m.left.fetch_sub(1, std::memory_order_acq_rel) == 1) t->home->execution().push_to_host(t, &tell);
+  if (m.left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  const tern::detail::worker* const w = tern::detail::this_worker();
+  if (t->home->parts().is_mine(w) && w->running)
+    tell(t); // a device's worker that is a fiber
+  else
+    t->home->execution().push_to_host(t, &tell);
 }
 
 task_record* new_moving(object_state& o, const box& part, piece_request& tells) {
