@@ -6,6 +6,7 @@
 
 #include "bench/harness/harness.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -98,11 +99,58 @@ void add_puts(metrics& all, const scale& of) {
                  .rival = put[size]});
 }
 
+/// On the simulator, with simulated devices: exact, and the same in each run. What it would take at best stands beside it.
+series on_devices(const words& arguments) {
+  return series([=] {
+    words line = command_line(BENCH_GLOBAL_TERN, arguments);
+    for (const char* option :
+         {"--tern-hetero-devices=host,simulated", "--tern-hetero-policy=locality",
+          "--tern-hetero-simulated=1:bandwidth=10000000000,latency=0us,launch=10us,item=0ns"})
+      line.emplace_back(option);
+    return run_tern_simulated(2, line);
+  });
+}
+constexpr double rate = 1e4, kernel = 10;            // bytes a microsecond of copies and of the wire; microseconds
+constexpr double message = 1 + 2 * 0.3;              // microseconds of an empty one, in the simulated network
+constexpr double links = 100, least_piece = 1 << 18; // of the chain; bytes
+
+/// A chain's kernels, one after the other; between them each piece is copied out, carried and copied in, while others are at
+/// the other stages; and the messages that begin and end it.
+double critical_path(double bytes) {
+  const double piece = std::min(bytes, least_piece);
+  return links * (kernel + message + (bytes + 2 * piece) / rate) + 3 * message;
+}
+
+void add_devices(metrics& all) {
+  constexpr double staged = 67108864;
+  const series from_device = on_devices({"staged", "67108864", "0"});
+  all.push_back({.name = "global.staged.64MiB",
+                 .unit = "us",
+                 .target = 1.10,
+                 .rival_name = "the slowest stage alone",
+                 .ours = from_device["67108864"],
+                 .rival = [] { return staged / rate; },
+                 .once = true});
+  const series chain = on_devices({"chain", "4096,1048576", "0"});
+  const auto add = [&](const char* name, const char* bytes, double least) {
+    all.push_back({.name = name,
+                   .unit = "us",
+                   .target = 1.05,
+                   .rival_name = "its critical path",
+                   .ours = chain[bytes],
+                   .rival = [least] { return least; },
+                   .once = true});
+  };
+  add("global.chain.4KiB", "4096", critical_path(4096));
+  add("global.chain.1MiB", "1048576", critical_path(1048576));
+}
+
 metrics all_lines(const scale& of) {
   metrics all;
   add_arguments(all, of);
   add_delay(all, of);
   add_puts(all, of);
+  add_devices(all);
   return all;
 }
 

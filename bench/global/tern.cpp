@@ -8,8 +8,12 @@
 ///
 ///     bench_global_tern put SIZE,… SECONDS        microseconds for half a round trip of puts into an object, for each size; and,
 ///                                                 as SIZE.done, until the rank that puts knows that the data are there
+///     bench_global_tern staged SIZE,… -           virtual microseconds from the send of an object that a device has until a
+///                                                 kernel of another rank's device has read it, for each size
+///     bench_global_tern chain SIZE,… -            virtual microseconds of 100 kernels of 10 us on alternating ranks, each of
+///                                                 which modifies what the one before has sent
 ///
-/// SECONDS: for each size. Rank 0 prints one JSON object.
+/// The last two in a simulation, on simulated devices. SECONDS: for each size. Rank 0 prints one JSON object.
 
 #include <algorithm>
 #include <chrono>
@@ -25,8 +29,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <tern/base/clock.hpp>
 #include <tern/global/pointer.hpp>
 #include <tern/global/travel.hpp>
+#include <tern/hetero/dialect.hpp>
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
@@ -36,12 +42,19 @@
 
 #include "bench/harness/timing.hpp"
 
+TERN_KERNELS_BEGIN(transfer_kernels)
+TERN_KERNEL(touch, TERN_GLOBAL unsigned char* x) {
+  TERN_REGION { x[item.x] += 1; };
+}
+TERN_KERNELS_END(transfer_kernels)
+
 namespace {
 
 using namespace tern::bench;
-using object = tern::hetero_object<std::byte>;
+using object = tern::hetero_object<unsigned char>;
 
 constexpr double batch = 1e-3; // seconds
+constexpr int links_of_chain = 100;
 
 /// A game of catch between two ranks, until rank 0 has had the object so many times.
 struct game {
@@ -74,7 +87,7 @@ nlohmann::json latency(const std::string& list, double most) {
   for (std::string size; std::getline(sizes, size, ',');) {
     const long bytes = std::atol(size.c_str());
     const auto rounds = [&](long n) {
-      object x(bytes, std::byte{1});
+      object x(bytes, static_cast<unsigned char>(1));
       return play(n, [&] { tern::send<&catch_it>(1, std::move(x)); });
     };
     found[size] = per_item(most, batch, 1, rounds) / 2 * 1e6;
@@ -93,9 +106,9 @@ nlohmann::json delay(double most) {
   for (const double began = seconds(); seconds() - began < most || computed.size() < 3;) {
     object x(65536);
     tern::submit(
-        [](tern::host_view<std::byte, 1> v) {
+        [](tern::host_view<unsigned char, 1> v) {
           tern::this_fiber::sleep_for(std::chrono::milliseconds(10)); // what a device would take
-          std::fill(v.begin(), v.end(), std::byte{2});
+          std::fill(v.begin(), v.end(), static_cast<unsigned char>(2));
         },
         tern::write(x));
     computed.push_back(play(1, [&] { tern::send<&answer>(1, x); }));
@@ -151,10 +164,53 @@ nlohmann::json put(const std::string& list, double most) {
   return found;
 }
 
+// In a simulation -----------------------------------------------------------------------------------------------------
+
+double virtual_seconds() { return static_cast<double>(tern::detail::clock_now()) * 1e-9; }
+void touch_on_device(const object& x) {
+  tern::hetero_task(transfer_kernels::touch, tern::items(1), tern::read_write(x)).on("simulated0").submit();
+}
+void over() { playing->over.set_value(); }
+void use(object x) {
+  touch_on_device(x);
+  tern::wait_all();
+  tern::send<&over>(0);
+}
+/// Each rank's task follows the one before by the data alone: all handlers run ahead.
+void link_of_chain(int left, object x) {
+  touch_on_device(x);
+  if (left > 1) return tern::send<&link_of_chain>(1 - tern::rank(), left - 1, std::move(x));
+  tern::wait_all();
+  tern::send<&over>(0);
+}
+template <class Begin> nlohmann::json simulated(const std::string& list, Begin&& begin) {
+  nlohmann::json found;
+  std::istringstream sizes(list);
+  for (std::string size; std::getline(sizes, size, ',');) {
+    double took = 0;
+    for (int i = 0; i < 2; ++i) { // the first one looks for devices, and makes memory
+      object x(std::atol(size.c_str()), static_cast<unsigned char>(1));
+      touch_on_device(x);
+      tern::wait_all();
+      playing->over = tern::promise<void>();
+      auto end = playing->over.get_future();
+      const double began = virtual_seconds();
+      begin(std::move(x));
+      end.get();
+      took = virtual_seconds() - began;
+    }
+    found[size] = took * 1e6;
+  }
+  return found;
+}
+
 nlohmann::json measure(const std::string& what, const std::string& list, double most) {
   if (what == "latency") return latency(list, most);
   if (what == "delay") return delay(most);
   if (what == "put") return put(list, most);
+  if (what == "staged") return simulated(list, [](object x) { tern::send<&use>(1, x); });
+  if (what == "chain")
+    return simulated(list, [](object x) { tern::send<&link_of_chain>(1, links_of_chain, std::move(x)); });
   throw std::runtime_error("no measurement is called " + what);
 }
 

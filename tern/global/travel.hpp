@@ -83,6 +83,10 @@ struct transfer_counts {
   std::uint64_t departing = 0; ///< of those: neither yet
   std::uint64_t given = 0;     ///< of all, those whose memory went along
   std::uint64_t landed = 0;    ///< objects that were asked for and have come
+  std::uint64_t on_devices = 0; ///< of those: into a device's memory
+  std::uint64_t pieces = 0;     ///< in which they have come, if not at once
+  std::uint64_t slowed = 0;     ///< sends that were slowed down (`--tern-global-ahead`)
+  std::uint64_t landing_peak = 0; ///< bytes, the most that had been asked for and had not landed
   std::uint64_t arriving = 0;  ///< that have been asked for and have not
 };
 /// Any thread of a rank. \throws error(invalid_state) elsewhere.
@@ -115,10 +119,13 @@ template <class T, int N> struct argument_form<hetero_object<T, N>> {
     constexpr bool fits = std::is_convertible_v<const std::remove_cvref_t<A>&, const hetero_view<T, N>&>;
     static_assert(fits, "this parameter is a hetero_object: its argument is one, or a view, of the same elements and "
                         "dimensions");
-    if constexpr (fits)
+    if constexpr (fits) {
+      const hetero_view<T, N>& view = a;
+      if (view) global::detail::about_to_send(*view.inside(), view.inside_part());
       return {std::forward<A>(a), !std::is_lvalue_reference_v<A> && !std::is_const_v<A>};
-    else
+    } else {
       return {hetero_object<T, N>(), false};
+    }
   }
   static void load(input_archive& ar, byte_buffer& body, bool& body_used, hetero_object<T, N>& x) {
     global::detail::load(ar, &body, &body_used, x);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device data in messages against a sequential model: what arrives is what the object was where it
 // was sent, whatever tasks come before and after; and nothing is left of a transfer.
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include <tern/global/transfer/settings.hpp>
 #include <tern/global/travel.hpp>
+#include <tern/hetero/dialect.hpp>
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/call_options.hpp>
@@ -19,6 +22,12 @@
 #include <tern/task/future.hpp>
 
 #include "property.hpp"
+
+TERN_KERNELS_BEGIN(travel_kernels)
+TERN_KERNEL(put, int n, int value, TERN_GLOBAL int* x) {
+  TERN_REGION_IN(n, 1, 1) { x[item.x] = value; };
+}
+TERN_KERNELS_END(travel_kernels)
 
 namespace travel_properties {
 
@@ -38,8 +47,38 @@ per_case<model> all;
 std::string text(std::int64_t n) { return std::to_string(n); }
 int any_rank() { return static_cast<int>(rolls().below(size())); }
 
+/// Knobs of options.
+void limit(tern::options& of, std::int64_t kibibytes) {
+  if (kibibytes > 0) of.set(tern::global::detail::landing_option, text(kibibytes) + "K");
+}
+const tern::property::option_knob landing_knob{"landing", limit};
+const tern::property::option_knob ahead_knob{"ahead", [](tern::options& of, std::int64_t value) {
+  constexpr int usual = 1024;
+  of.set(tern::global::detail::ahead_option, value == 0 ? usual : static_cast<int>(value - 1));
+}};
+const tern::property::option_knob verify_knob{"verified", [](tern::options& of, std::int64_t value) {
+  of.set(tern::global::detail::verify_option, value != 0);
+}};
+const tern::property::option_knob devices_knob{"devices", [](tern::options& of, std::int64_t value) {
+  if (value == 0) return;
+  of.set(tern::hetero::hetero_devices, "host,simulated");
+  of.set(tern::hetero::hetero_simulated, text(value) + ":bandwidth=1G,latency=2us,launch=1us,item=1ns");
+}};
+
+/// A task on a device, if there are some, that writes `value`.
+bool set_on_device(const hetero_object<int>& x, int value) {
+  const std::int64_t devices = knob("devices");
+  if (devices == 0 || value == never || rolls().chance(0.5)) return false;
+  const int n = static_cast<int>(x.count());
+  tern::hetero_task(travel_kernels::put, tern::items(n), n, value, tern::write(x))
+      .on(devices == 1 || rolls().chance(0.5) ? "simulated0" : "simulated1")
+      .submit();
+  return true;
+}
+
 /// A task that writes `value`, and finds `before` until then.
 void set(const hetero_object<int>& x, int before, int value) {
+  if (set_on_device(x, value)) return;
   tern::submit(
       [before, value](tern::host_view<int, 1> v) {
         for (const int e : v)
@@ -124,7 +163,8 @@ void wait_for_tasks() {
 
 TERN_PROPERTY(objects_arrive_as_they_were_sent,
               "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 aggregate=0..2 "
-              "objects=1..4 steps=1..30 elements=1..6000 moves=0..3 failing=0..2") {
+              "objects=1..4 steps=1..30 elements=1..6000 moves=0..3 failing=0..2 devices=0..2 landing=0..40 ahead=0..4 "
+              "verified=0..1 large=0..1") {
   std::vector<tern::mobile_ptr<block>> blocks;
   const auto own = tern::create<block>();
   blocks = tern::broadcast(tern::gather(own));
@@ -135,8 +175,10 @@ TERN_PROPERTY(objects_arrive_as_they_were_sent,
     int value;
   };
   std::vector<local> mine;
+  const std::int64_t largest = std::max<std::int64_t>(knob("elements") * (knob("large") != 0 ? 50 : 1), 600);
   const auto fresh = [] {
-    const auto n = rolls().chance(0.5) ? rolls().between(1, 600) : rolls().between(1, knob("elements"));
+    const auto most = knob("elements") * (knob("large") != 0 && rolls().chance(0.2) ? 50 : 1); // in several pieces
+    const auto n = rolls().chance(0.5) ? rolls().between(1, 600) : rolls().between(1, most);
     return local{hetero_object<int>(n, 0), 0};
   };
   for (std::int64_t i = 0; i < knob("objects"); ++i) mine.push_back(fresh());
@@ -219,6 +261,9 @@ TERN_PROPERTY(objects_arrive_as_they_were_sent,
   const auto n = tern::global::count_transfers();
   TERN_HOLDS(n.departing == 0, text(static_cast<std::int64_t>(n.departing)) + " transfers have not left after quiesce");
   TERN_HOLDS(n.arriving == 0, text(static_cast<std::int64_t>(n.arriving)) + " transfers have not landed after quiesce");
+  if (const std::int64_t most = knob("landing"); most > 0)
+    TERN_HOLDS(n.landing_peak <= static_cast<std::uint64_t>(std::max(most * 1024, largest * 4)),
+               text(static_cast<std::int64_t>(n.landing_peak)) + " bytes were to land at once");
   wait_for_tasks();
   for (const local& x : mine) check(x.object, x.value);
   all->sent += static_cast<std::int64_t>(mine.size());

@@ -193,8 +193,8 @@ void pointer_service::get(net::node& here, int source, const net::wire_header& h
   departure::begin_anywhere(d);
   served_.fetch_add(1, std::memory_order_relaxed);
   serving_.fetch_sub(1, std::memory_order_relaxed);
-  transfer_table::of(here).count_asked();
-  d->requested(source, a.landing, h); // the data are the answer
+  transfer_table::of(here).announce(d);
+  d->requested(source, a.landing, true, h); // the data are the answer
 }
 
 void pointer_service::combine(net::node& here, int source, const net::wire_header& h, const announcement& a,
@@ -220,7 +220,7 @@ void pointer_service::combine(net::node& here, int source, const net::wire_heade
     if (!fetches) served(source, number, h, why);
   };
   hetero::detail::submit_combine(std::move(task));
-  transfer_table::here().request(source, a.data, bytes, std::move(incoming));
+  transfer_table::here().request(source, a.data, bytes, std::move(incoming), "what is to be accumulated");
   if (!fetches) return;
   hetero::detail::box all;
   for (std::size_t d = 0; d < 3; ++d) all.high[d] = static_cast<std::int32_t>(part.extent(d));
@@ -228,8 +228,8 @@ void pointer_service::combine(net::node& here, int source, const net::wire_heade
   departure::begin_anywhere(d);
   served_.fetch_add(1, std::memory_order_relaxed);
   serving_.fetch_sub(1, std::memory_order_relaxed);
-  transfer_table::of(here).count_asked();
-  d->requested(source, a.landing, h);
+  transfer_table::of(here).announce(d);
+  d->requested(source, a.landing, true, h);
 }
 
 void pointer_service::refuse(net::node& here, int source, const net::wire_header& h, const announcement& a,

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/global/transfer/argument.hpp>
 
-#include <array>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <tern/base/error.hpp>
 #include <tern/global/transfer/departure.hpp>
 #include <tern/global/transfer/transfer_table.hpp>
+#include <tern/hetero/passage/at_once.hpp>
+#include <tern/hetero/passage/landing.hpp>
+#include <tern/hetero/passage/landing_place.hpp>
 #include <tern/net/packing/multicastable.hpp>
+#include <tern/net/packing/packing.hpp>
 #include <tern/task/future.hpp>
 
 namespace tern::global::detail {
@@ -40,6 +44,15 @@ struct drop_object {
 
 } // namespace
 
+void about_to_send(hetero::detail::object_state& o, const hetero::detail::box& part) {
+  transfer_table& table = transfer_table::here();
+  if (table.waits_for_data()) [[unlikely]] {
+    if (!hetero::detail::can_leave_at_once(o, part)) transfer_table::wait_for(o, part);
+  } else {
+    table.slow_down();
+  }
+}
+
 packed_object::packed_object(hetero::detail::object_state* handle, const hetero::detail::box& part,
                              const element_type& of, bool gives)
     : part_(part), of_(of), any_(handle != nullptr), gives_(gives), handle_(handle) {
@@ -49,15 +62,17 @@ packed_object::packed_object(hetero::detail::object_state* handle, const hetero:
 }
 
 packed_object::packed_object(packed_object&& other) noexcept
-    : part_(other.part_), of_(other.of_), bytes_(other.bytes_), any_(other.any_), gives_(other.gives_),
-      fits_inside_(other.fits_inside_), in_body_(other.in_body_), handle_(std::exchange(other.handle_, nullptr)),
+    : part_(other.part_), of_(other.of_), bytes_(other.bytes_), sum_(other.sum_), kind_(other.kind_), any_(other.any_),
+      gives_(other.gives_), fits_inside_(other.fits_inside_), in_body_(other.in_body_), handle_(std::exchange(other.handle_, nullptr)),
       leaves_(std::move(other.leaves_)) {}
 
 packed_object::~packed_object() {
+  if (leaves_) leaves_->dropped();
   if (handle_) hetero::detail::drop_handle(handle_);
 }
 
 void packed_object::begin() const {
+  kind_ = hetero::detail::kind_that_has(*handle_, part_);
   auto leaves = std::make_shared<departure>(transfer_table::here(), net::node::here(), std::exchange(handle_, nullptr),
                                             part_, gives_);
   departure::begin(leaves);
@@ -66,11 +81,28 @@ void packed_object::begin() const {
 
 bool packed_object::become_body(byte_buffer& body, std::optional<net::detail::loan>&) {
   if (!any_ || fits_inside_) return false;
+  transfer_table& table = transfer_table::here();
+  if (bytes_ < net::detail::least_body) { // two copies cost less than a body
+    fits_inside_ = hetero::detail::can_leave_at_once(*handle_, part_);
+    if (fits_inside_) return false;
+  } else if (gives_) {
+    body = hetero::detail::give_at_once(*handle_, part_);
+    if (!body.empty()) {
+      table.count_given();
+      return has_become_body(body);
+    }
+  }
   begin();
   if (!leaves_->is_here()) return false;
   body = leaves_->take();
   leaves_.reset();
-  transfer_table::here().count_body();
+  return has_become_body(body);
+}
+
+bool packed_object::has_become_body(const byte_buffer& body) {
+  transfer_table& table = transfer_table::here();
+  table.count_body(bytes_);
+  if (table.verifies()) sum_ = checksum(body.bytes());
   return in_body_ = true;
 }
 
@@ -96,28 +128,29 @@ void packed_object::write(output_archive& ar) const {
   d.room = fits_inside_ ? static_cast<std::uint32_t>(bytes_) : 0;
   if (in_body_) {
     d.how = form::body;
-  } else {
-    if (!leaves_) begin();
-    if (fits_inside_ && leaves_->is_here()) {
-      d.how = form::inside;
-    } else {
-      d.how = form::follows;
-      d.number = table.announce(leaves_);
-      ar.on_abandon([&table, number = d.number] { table.drop(number); });
-    }
+    d.number = sum_;
+    ar(d);
+    return;
   }
-  ar(d);
   if (fits_inside_) {
-    std::array<std::byte, 2048> few{};
-    std::vector<std::byte> many(bytes_ > few.size() ? bytes_ : 0);
-    std::byte* const room = many.empty() ? few.data() : many.data();
-    if (d.how == form::inside) {
-      leaves_->copy_to(room);
-      table.count_inside();
+    // A few on the stack; not cleared, as most messages are small.
+    std::byte few[2048]; // NOLINT(modernize-avoid-c-arrays)
+    const std::unique_ptr<std::byte[]> many(bytes_ > sizeof few ? new std::byte[bytes_] : nullptr);
+    std::byte* const room = many ? many.get() : &few[0];
+    if (copies_at_once(room)) {
+      d.how = form::inside;
+      if (table.verifies()) d.number = checksum({room, bytes_});
+      table.count_inside(bytes_);
+    } else {
+      follow(d, ar);
+      std::memset(room, 0, bytes_);
     }
+    ar(d);
     ar.write(room, bytes_);
+    return;
   }
-  leaves_.reset();
+  follow(d, ar);
+  ar(d);
 }
 
 void packed_object::store(output_archive& ar, descriptor d) const {
@@ -126,17 +159,48 @@ void packed_object::store(output_archive& ar, descriptor d) const {
   ar(d);
   answer_awaited wait;
   future<void> told = wait.told.get_future();
-  hetero::detail::outgoing data(std::exchange(handle_, nullptr), part_, false);
+  hetero::detail::outgoing data(std::exchange(handle_, nullptr), part_, false, true);
   if (!data.begin(wait)) told.get();
   if (data.failure()) std::rethrow_exception(data.failure());
   const byte_buffer bytes = data.take();
   ar.write(bytes.data(), bytes.size());
 }
 
+bool packed_object::copies_at_once(std::byte* to) const {
+  if (handle_ && hetero::detail::copy_at_once(*handle_, part_, to)) return true;
+  if (!leaves_) begin();
+  if (!leaves_->is_here()) return false;
+  leaves_->copy_to(to);
+  leaves_.reset();
+  return true;
+}
+
+void packed_object::follow(descriptor& d, output_archive& ar) const {
+  transfer_table& table = transfer_table::here();
+  if (!leaves_) begin();
+  d.how = form::follows;
+  d.kind = static_cast<std::uint16_t>(kind_);
+  d.number = table.announce(std::move(leaves_));
+  ar.on_abandon([&table, number = d.number] { table.drop(number); });
+}
+
+namespace {
+
+void verify(const descriptor& d, std::span<const std::byte> bytes, const element_type& of) {
+  if (d.number != 0 && checksum(bytes) != d.number)
+    throw error(errc::invalid_data,
+                "a hetero_object<" + std::string(of.name) + "> of " + std::to_string(bytes.size()) +
+                    " bytes from rank " + std::to_string(d.origin) + " has another checksum than where it left",
+                "the network, or memory, is not reliable (--tern-global-verify)");
+}
+
+} // namespace
+
 hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, bool* body_used,
                                           const element_type& wanted, const char* type) {
   net::node& here = net::node::here();
-  const descriptor d = read_descriptor(ar, wanted, here.size());
+  transfer_table& table = transfer_table::of(here);
+  const descriptor d = read_descriptor(ar, wanted, here.size(), table.verifies());
   if (d.how == form::none) return nullptr;
   const std::size_t bytes = static_cast<std::size_t>(d.count()) * wanted.bytes;
   const std::byte* const room = ar.take(d.how == form::stored ? bytes : d.room);
@@ -150,6 +214,8 @@ hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, 
     if (d.how == form::follows) transfer_table::refuse(d.origin, d.number);
     return nullptr;
   }
+  if (d.how == form::inside) verify(d, {room, bytes}, wanted);
+  if (d.how == form::body) verify(d, body->bytes(), wanted);
   hetero::detail::box all;
   all.high = d.extent;
   std::unique_ptr<hetero::detail::object_state, drop_object> made(
@@ -162,11 +228,13 @@ hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, 
     hetero::detail::land_at_once(*made, byte_buffer::copy_of({room, bytes}));
     break;
   case form::body:
-    hetero::detail::land_at_once(*made, own(std::move(*body)));
+    hetero::detail::land_at_once(*made, hetero::detail::own_memory(std::move(*body)));
     break;
   case form::follows:
-    ar.on_complete([d, bytes, into = std::make_unique<hetero::detail::incoming>(*made)]() mutable {
-      transfer_table::here().request(d.origin, d.number, bytes, std::move(into));
+    ar.on_complete([d, bytes, what = hetero::detail::text_of(*made, hetero::detail::all_of(*made)),
+                    device = hetero::detail::device_to_land_on(*made, static_cast<hetero::device_kind>(d.kind)),
+                    into = std::make_unique<hetero::detail::incoming>(*made)]() mutable {
+      transfer_table::here().request(d.origin, d.number, bytes, std::move(into), std::move(what), device);
     });
     break;
   }

@@ -12,6 +12,7 @@
 
 #include <tern/base/archive.hpp>
 #include <tern/global/transfer/descriptor.hpp>
+#include <tern/hetero/devices.hpp>
 #include <tern/hetero/hetero_object.hpp>
 #include <tern/net/memory/lent_buffer.hpp>
 
@@ -20,7 +21,8 @@ namespace tern::global::detail {
 class departure;
 
 /// What is the same for all elements. Its object's reader takes its place in the order when the
-/// elements are first asked for: in `become_body`, or where the archive is written.
+/// elements are first asked for: in `become_body`, or where the archive is written. What can leave
+/// in the moment (passage/at_once.hpp) has no reader.
 class packed_object {
 public:
   /// \param handle taken over; null: there is no object.
@@ -39,13 +41,22 @@ public:
 private:
   void begin() const;
   void store(output_archive& ar, descriptor d) const;
+  bool has_become_body(const byte_buffer& body);
+  bool copies_at_once(std::byte* to) const;
+  void follow(descriptor& d, output_archive& ar) const;
   hetero::detail::box part_;
   element_type of_;
   std::size_t bytes_ = 0;
+  std::uint64_t sum_ = 0; ///< of the body, if it is verified
+  mutable hetero::device_kind kind_ = hetero::device_kind::host; ///< of the device that has the elements
   bool any_, gives_ = false, fits_inside_ = false, in_body_ = false;
   mutable hetero::detail::object_state* handle_; ///< until the departure has it
   mutable std::shared_ptr<departure> leaves_;
 };
+
+/// A part of it is to be sent next: waits for a moment if much is on its way, or for its data if
+/// none may be ahead of them (`--tern-global-ahead`). In a fiber; else it does nothing.
+void about_to_send(hetero::detail::object_state& o, const hetero::detail::box& part);
 
 template <class T, int N> class argument {
 public:

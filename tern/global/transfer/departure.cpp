@@ -2,7 +2,6 @@
 #include <tern/global/transfer/departure.hpp>
 
 #include <mutex>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -30,11 +29,12 @@ void departure::begin_by(begin_function how, const std::shared_ptr<departure>& s
   }
   self->ready_ = true; // no other thread knows it
   self->self_.reset();
+  if (self->data_.in_pieces()) self->stage(self);
 }
 
 bool departure::is_here() noexcept {
   const std::lock_guard hold(guard_);
-  return ready_ && !data_.failure();
+  return ready_ && !data_.failure() && !data_.in_pieces();
 }
 
 void departure::copy_to(std::byte* to) noexcept { data_.copy_to(to); }
@@ -46,44 +46,124 @@ byte_buffer departure::take() {
 
 void departure::answered(hetero::detail::outgoing&) noexcept {
   std::shared_ptr<departure> self; // goes last: nothing else may have it
-  bool leaves = false;
   {
     const std::lock_guard hold(guard_);
     self = std::move(self_);
-    ready_ = true;
-    leaves = to_.has_value();
   }
-  if (leaves) leave();
-}
-
-void departure::requested(int to, std::uint64_t landing, const net::wire_header& h) noexcept {
+  if (data_.in_pieces() && !dropped_.load(std::memory_order_acquire)) stage(self);
   {
     const std::lock_guard hold(guard_);
-    to_.emplace(destination{to, landing, h});
-    if (!ready_) return;
+    ready_ = true;
   }
-  leave();
+  leave_or_tell();
+  if (dropped_.load(std::memory_order_acquire)) dropped(); // perhaps before that was known
+}
+
+// Not when they are asked for: the request's way hides behind the first copies.
+void departure::stage(std::shared_ptr<departure> self) noexcept {
+  try {
+    auto number = std::make_shared<std::uint64_t>(0);
+    auto s = std::make_shared<staging>(
+        here_, owner_.slots(), data_, owner_.verifies(),
+        [self = std::move(self), number](const std::exception_ptr& why) { self->left(*number, why); });
+    *number = owner_.enter(s);
+    pieces_ = s;
+    s->begin(*number);
+    if (dropped_.load(std::memory_order_acquire)) s->give_up();
+  } catch (const std::exception& e) {
+    here_.fatal("data of a hetero_object cannot be staged: " + std::string(e.what()));
+  }
+}
+
+void departure::dropped() noexcept {
+  std::shared_ptr<staging> s;
+  dropped_.store(true, std::memory_order_release);
+  {
+    const std::lock_guard hold(guard_);
+    if (!ready_) return;
+    s = pieces_;
+  }
+  if (s) s->give_up();
+}
+
+bool departure::requested(int to, std::uint64_t landing, bool room, const net::wire_header& h) noexcept {
+  {
+    const std::lock_guard hold(guard_);
+    if (to_) return false;
+    to_.emplace(destination{to, landing, h});
+    room_ = room;
+  }
+  leave_or_tell();
+  return true;
+}
+
+void departure::may_leave() noexcept {
+  {
+    const std::lock_guard hold(guard_);
+    room_ = true;
+  }
+  leave_or_tell();
+}
+
+void departure::recalled() noexcept {
+  {
+    const std::lock_guard hold(guard_);
+    if (ready_ || !room_ || !to_) return; // they are on their way
+    room_ = false;
+  }
+  here_.post(to_->rank, pack(net::wire_header{returned_message().id(), 0, to_->landing}), {.urgent = true});
+}
+
+/// If they are ready, and wanted: they leave once, or it is told once that they wait for room.
+void departure::leave_or_tell() noexcept {
+  bool leaves = false;
+  {
+    const std::lock_guard hold(guard_);
+    if (!ready_ || !to_ || left_ || dropped_.load(std::memory_order_relaxed)) return;
+    leaves = left_ = room_ || data_.failure();
+    if (!leaves && std::exchange(told_, true)) return;
+  }
+  if (leaves) return leave();
+  here_.post(to_->rank, pack(net::wire_header{ready_message().id(), 0, to_->landing}), {.urgent = true});
 }
 
 void departure::leave() noexcept {
-  const bool failed = static_cast<bool>(data_.failure());
+  if (pieces_) return pieces_->send_to(to_->rank, to_->landing);
+  const std::exception_ptr why = data_.failure();
+  const std::size_t bytes = data_.bytes();
   try {
-    if (failed) {
-      tell_failure();
+    if (why) {
+      tell_failure(why);
     } else {
-      net::wire_header h{data_message().id(), net::flag_range, to_->landing};
       byte_buffer body = take();
-      here_.post(to_->rank, std::as_writable_bytes(std::span(&h, 1)), body, {.urgent = true});
+      const std::uint64_t sum = owner_.verifies() ? checksum(body.bytes()) : 0;
+      byte_buffer head = pack(net::wire_header{data_message().id(), net::flag_range, to_->landing}, sum);
+      here_.post(to_->rank, std::move(head), body, {.urgent = true});
     }
   } catch (const std::exception& e) {
     here_.fatal("data of a hetero_object for rank " + std::to_string(to_->rank) + " cannot be sent: " + e.what());
   }
-  owner_.sent(failed);
-  here_.message_done(to_->request); // after the data have been counted
+  const net::wire_header request = to_->request;
+  owner_.sent(number_, static_cast<bool>(why), bytes);
+  here_.message_done(request); // after the data have been counted
 }
 
-void departure::tell_failure() {
-  net::detail::failure f = net::detail::describe(data_.failure());
+// All pieces have landed, or none will come any more.
+void departure::left(std::uint64_t stage, const std::exception_ptr& why) noexcept {
+  owner_.forget(stage);
+  pieces_.reset();
+  if (!to_ || dropped_.load(std::memory_order_acquire)) return; // nothing waits for them
+  try {
+    if (why) tell_failure(why);
+  } catch (const std::exception& e) {
+    here_.fatal("data of a hetero_object for rank " + std::to_string(to_->rank) + " cannot be sent: " + e.what());
+  }
+  owner_.sent(number_, static_cast<bool>(why), data_.bytes());
+  here_.message_done(to_->request);
+}
+
+void departure::tell_failure(const std::exception_ptr& why) {
+  net::detail::failure f = net::detail::describe(why);
   f.message += " (in what rank " + std::to_string(here_.rank()) + " was to send of " + data_.text() + ")";
   here_.post(to_->rank, pack(net::wire_header{failure_message().id(), 0, to_->landing}, f), {.urgent = true});
 }

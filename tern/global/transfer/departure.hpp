@@ -3,6 +3,7 @@
 /// \file
 /// Elements of an object on their way out of a rank. Internal.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -10,6 +11,7 @@
 #include <optional>
 
 #include <tern/base/bytes.hpp>
+#include <tern/global/transfer/staging.hpp>
 #include <tern/hetero/passage/outgoing.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/net/node.hpp>
@@ -29,7 +31,12 @@ public:
   /// Whose statistics tell of it; outlives it.
   class owner {
   public:
-    virtual void sent(bool failed) noexcept = 0;
+    virtual void sent(std::uint64_t number, bool failed, std::size_t bytes) noexcept = 0;
+    /// \return a number under which the receiver's answers find it.
+    virtual std::uint64_t enter(std::shared_ptr<staging> s) = 0;
+    virtual void forget(std::uint64_t stage) noexcept = 0;
+    virtual slot_supply& slots() noexcept = 0;
+    virtual bool verifies() const noexcept = 0;
     virtual void count_given() noexcept = 0;
 
   protected:
@@ -51,16 +58,28 @@ public:
   /// \pre is_here.
   byte_buffer take();
 
+  /// Under which it is announced.
+  void set_number(std::uint64_t n) noexcept { number_ = n; }
+  /// Nothing will ask for them, or what has asked is gone.
+  void dropped() noexcept;
   /// Rank `to` wants them, under its number `landing`. The message `h` that says so is done when
-  /// they have been sent.
-  void requested(int to, std::uint64_t landing, const net::wire_header& h) noexcept;
+  /// they have been sent. \param room is there for them; else it is told when they are ready, and
+  /// says when there is (`may_leave`). \return false: they have been asked for before.
+  bool requested(int to, std::uint64_t landing, bool room, const net::wire_header& h) noexcept;
+  void may_leave() noexcept;
+  /// There is no room for what is not ready: it gives it back, if it is not.
+  void recalled() noexcept;
 
 private:
   using begin_function = bool (hetero::detail::outgoing::*)(listener&);
   static void begin_by(begin_function how, const std::shared_ptr<departure>& self);
   void answered(hetero::detail::outgoing&) noexcept override;
+  /// Its data are in pieces: begins to copy them out.
+  void stage(std::shared_ptr<departure> self) noexcept;
+  void leave_or_tell() noexcept;
   void leave() noexcept;
-  void tell_failure();
+  void left(std::uint64_t stage, const std::exception_ptr& why) noexcept;
+  void tell_failure(const std::exception_ptr& why);
 
   owner& owner_;
   net::node& here_;
@@ -71,13 +90,19 @@ private:
     net::wire_header request;
   };
   tern::detail::spin_lock guard_;
-  bool ready_ = false;
+  std::uint64_t number_ = 0;
+  bool ready_ = false, room_ = false, left_ = false, told_ = false;
+  std::atomic<bool> dropped_{false};
   std::optional<destination> to_;
+  std::shared_ptr<staging> pieces_;
   std::shared_ptr<departure> self_; ///< while its reader has not been answered
 };
 
 /// The messages that answer a request.
 const net::handler_record& data_message() noexcept;
 const net::handler_record& failure_message() noexcept;
+/// And those about room for them, origin to receiver: they are ready; the room is given back.
+const net::handler_record& ready_message() noexcept;
+const net::handler_record& returned_message() noexcept;
 
 } // namespace tern::global::detail

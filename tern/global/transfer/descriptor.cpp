@@ -5,6 +5,7 @@
 #include <string>
 
 #include <tern/base/error.hpp>
+#include <tern/hetero/devices.hpp>
 
 namespace tern::global::detail {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 
 } // namespace
 
-descriptor read_descriptor(input_archive& ar, const element_type& wanted, int ranks) {
+descriptor read_descriptor(input_archive& ar, const element_type& wanted, int ranks, bool sums) {
   descriptor d;
   ar(d);
   if (d.how == form::none) {
@@ -38,7 +39,9 @@ descriptor read_descriptor(input_archive& ar, const element_type& wanted, int ra
   }
   if (d.how == form::stored ? d.origin != -1 : d.origin < 0 || d.origin >= ranks)
     bad(wanted, "is of rank " + std::to_string(d.origin));
-  if ((d.how == form::follows) != (d.number != 0)) bad(wanted, "has number " + std::to_string(d.number));
+  if (d.kind != 0 && (d.how != form::follows || d.kind >= hetero::device_kinds_most))
+    bad(wanted, "is on a device of kind " + std::to_string(d.kind));
+  if ((d.how == form::follows || sums) != (d.number != 0)) bad(wanted, "has number " + std::to_string(d.number));
   if (d.room != 0 && d.room != count * wanted.bytes)
     bad(wanted, "has room for " + std::to_string(d.room) + " bytes, and needs " + std::to_string(count * wanted.bytes));
   if (d.how == form::inside && d.room == 0) bad(wanted, "is to be inside, where there is no room");

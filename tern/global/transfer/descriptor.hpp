@@ -15,7 +15,7 @@
 namespace tern::global::detail {
 
 /// Where an object's elements are.
-enum class form : std::uint32_t {
+enum class form : std::uint16_t {
   none,    ///< it is a handle to no object
   inside,  ///< behind the descriptor
   body,    ///< they are the message's body
@@ -26,11 +26,13 @@ enum class form : std::uint32_t {
 /// Stands in the archive; behind it `room` bytes, which hold the elements if they are `inside`.
 /// Both passes of packing reserve them for small objects, before it is known whether they are used.
 struct descriptor {
-  std::uint64_t number = 0;  ///< at its origin, if the elements follow; else 0
+  /// At its origin, if the elements follow; else their checksum, if that is verified; else 0.
+  std::uint64_t number = 0;
   std::uint64_t element = 0; ///< a hash of the element's type, its size, and the dimensions
   std::array<std::int32_t, 3> extent{0, 0, 0};
   std::int32_t origin = -1; ///< the rank that has them; -1: they are stored
   form how = form::none;
+  std::uint16_t kind = 0; ///< of the device that has elements that follow, as far as is known
   std::uint32_t room = 0;
 
   std::uint64_t count() const noexcept {
@@ -53,8 +55,8 @@ template <class T, int N> element_type element_of() {
   return {hash, sizeof(T), name, N};
 }
 
-/// Reads and checks one. \param ranks of the job. \throws error(invalid_data).
-descriptor read_descriptor(input_archive& ar, const element_type& wanted, int ranks);
+/// Reads and checks one. \param ranks of the job. \param sums are verified. \throws error(invalid_data).
+descriptor read_descriptor(input_archive& ar, const element_type& wanted, int ranks, bool sums = false);
 
 } // namespace tern::global::detail
 

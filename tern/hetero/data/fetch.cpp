@@ -243,7 +243,7 @@ void coherence::transfer_done(transfer* x, std::exception_ptr failed) noexcept {
   if (x->out_of) {
     {
       const std::lock_guard hold(o.lock);
-      --o.instances[x->from].users;
+      --o.instances[x->to != 0 ? x->to : x->from].users;
     }
     x->copied(x->out_of, failed);
     transfers_.free(x);

@@ -43,7 +43,10 @@ object_state::~object_state() {
   if (std::byte* const p = host.load(std::memory_order_relaxed); p && landed.empty() && (!adopted || left_lent))
     copies.memory().free(p);
   // Lists name tasks of the runtime, which may go with the last object.
-  first = fragment();
+  first.writers.clear();
+  first.readers.clear();
+  first.before_commuting.clear();
+  first.next.reset();
   many.clear();
   copies.count_object(-static_cast<std::int64_t>(instances[0].bytes));
   copies.client().release();

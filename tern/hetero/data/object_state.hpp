@@ -21,12 +21,14 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
 #include <tern/base/bytes.hpp>
 #include <tern/hetero/access.hpp>
 #include <tern/hetero/data/host_paging.hpp>
+#include <tern/hetero/data/state_memory.hpp>
 #include <tern/hetero/data/task_list.hpp>
 #include <tern/hetero/record/task_record.hpp>
 #include <tern/task/future.hpp>
@@ -95,6 +97,10 @@ struct object_state {
   /// \param copies of `owner`.
   object_state(runtime& owner, coherence& copies, const box& all, std::size_t element, const char* type);
   ~object_state();
+  static void* operator new(std::size_t bytes, std::align_val_t) { return state_memory::take(bytes); }
+  static void operator delete(void* memory, std::size_t bytes, std::align_val_t) noexcept {
+    state_memory::give_back(memory, bytes);
+  }
   object_state(const object_state&) = delete;
   object_state& operator=(const object_state&) = delete;
 

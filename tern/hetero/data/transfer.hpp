@@ -59,8 +59,8 @@ struct transfer {
   direction way = direction::to_device;
   bool both_ways = false; ///< a copy went the other way then
   std::uint64_t bytes = 0;
-  // Out of the object, to the user's memory, for a task that counts such transfers. `to` is not
-  // meant then.
+  // Out of the object, to the user's memory, for a task that counts such transfers: `to` is 0, and
+  // not meant. Or from there into an instance: `from` is 0, and not meant.
   task_record* out_of = nullptr;
   std::byte* outside = nullptr; ///< where all that the task copies goes, packed
   void (*copied)(task_record* of, std::exception_ptr failed) noexcept = nullptr; ///< called when it has ended

@@ -53,7 +53,25 @@ void incoming::land(byte_buffer memory) noexcept {
   release_access(std::exchange(held_, nullptr));
 }
 
+void incoming::lands_on(std::uint8_t number) { place_ = landing_place::make(*held_->use_at(0).object, number); }
+
+void incoming::put(const box& part, const std::byte* from, piece_request& tells) noexcept {
+  place_->put(part, from, tells);
+}
+
+slices incoming::cut(std::size_t bytes) const noexcept {
+  const object_state& o = *held_->use_at(0).object;
+  return {o.all, o.element, bytes};
+}
+
+bool incoming::landed() noexcept {
+  const bool on_device = place_->settle();
+  release_access(std::exchange(held_, nullptr));
+  return on_device;
+}
+
 void incoming::fail(std::exception_ptr why) noexcept {
+  if (place_) place_->give_up();
   tern::hetero::detail::fail(held_, std::move(why));
   release_access(std::exchange(held_, nullptr));
 }

@@ -4,10 +4,12 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <source_location>
 #include <utility>
 
 #include <tern/hetero/graph/runtime.hpp>
+#include <tern/hetero/passage/at_once.hpp>
 
 namespace tern::hetero::detail {
 namespace {
@@ -27,29 +29,23 @@ private:
   task_record* const held_;
 };
 
-/// Owns memory that was an object's.
-class memory_owner final : public byte_lender {
-public:
-  explicit memory_owner(coherence& from) noexcept : from_(from) { from_.client().add_reference(); }
-  void take_back(std::byte* data) noexcept override {
-    from_.memory().free(data);
-    from_.client().release(); // and perhaps the runtime, with its memory
-    delete this;
-  }
-
-private:
-  coherence& from_;
+struct holding {
+  access_request* tells; // null: it has been told
 };
 
-bool may_be_given(object_state& o, const box& part) noexcept {
-  return part == o.all && o.handles.load(std::memory_order_acquire) == 1 && !o.adopted && !o.paged && !o.other;
-}
+const work_type holding_work{
+    kinds_of(device_kind::host),
+    [](task_record& t) { std::exchange(t.work_as<holding>().tells, nullptr)->granted(&t, {nullptr, 0, 0}); },
+    [](task_record& t) noexcept { // it was not run
+      if (access_request* const tells = t.work_as<holding>().tells) tells->refused(t.failure);
+    },
+    nullptr, [](const task_record&) noexcept -> const char* { return "outgoing data"; }};
 
 } // namespace
 
-outgoing::outgoing(object_state* handle, const box& part, bool gives) noexcept
+outgoing::outgoing(object_state* handle, const box& part, bool gives, bool to_host) noexcept
     : object_(handle), part_(part), bytes_(static_cast<std::size_t>(part.size()) * handle->element),
-      gives_(gives && may_be_given(*handle, part)) {}
+      gives_(gives && may_be_given(*handle, part)), stays_(!to_host && !handle->paged && !handle->other) {}
 
 outgoing::~outgoing() {
   if (held_) release();
@@ -59,15 +55,21 @@ outgoing::~outgoing() {
 bool outgoing::begin(listener& tells) {
   listener_ = &tells;
   // One that is given away has no other user: it is written, so that all that reads it has ended.
-  request_access(object_, part_, gives_ ? access_mode::read_write : access_mode::read, this,
-                 std::source_location::current(), true);
+  if (stays_)
+    hold(false);
+  else
+    request_access(object_, part_, gives_ ? access_mode::read_write : access_mode::read, this,
+                   std::source_location::current(), true);
   return is_answered();
 }
 
 bool outgoing::begin_anywhere(listener& tells) {
   listener_ = &tells;
-  request_access_anywhere(object_, part_, gives_ ? access_mode::read_write : access_mode::read, this,
-                          std::source_location::current());
+  if (stays_)
+    hold(true);
+  else
+    request_access_anywhere(object_, part_, gives_ ? access_mode::read_write : access_mode::read, this,
+                            std::source_location::current());
   return is_answered();
 }
 
@@ -77,9 +79,57 @@ bool outgoing::is_answered() noexcept {
   return !state_.compare_exchange_strong(expected, telling, std::memory_order_acq_rel);
 }
 
+// Ordered as an access, but nothing is brought to the host.
+void outgoing::hold(bool anywhere) {
+  static_assert(task_record::fits<holding>);
+  runtime& r = object_->home;
+  task_record* const t = r.records().allocate();
+  ::new (static_cast<void*>(t->closure)) holding{this};
+  t->home = &r;
+  t->work = &holding_work;
+  t->kinds = holding_work.kinds;
+  t->flags = task_record::hidden | task_record::waits_release | task_record::order_only;
+  r.records().add_use(t) = {object_, part_,
+                            gives_ ? access_mode::read_write : access_mode::read,
+                            0,       part_ == object_->all,
+                            true,    false,
+                            false,   static_cast<std::int32_t>(object_->host_layout.pitch / object_->element),
+                            nullptr};
+  if (!anywhere) return r.request(t, true);
+  bool wide = false;
+  if (!r.give_place(t, wide)) return;
+  task_record* const ready = r.execution().make_ready(t, true);
+  if (!ready) return;
+  if (ready->sound())
+    holding_work.run(*ready); // it ends when it is released: no fiber runs it meanwhile
+  else
+    r.execution().push_to_host(ready);
+}
+
+// Where the data are, now that nothing writes them.
+void outgoing::look() noexcept {
+  bool here = true, there = true, lost = false;
+  {
+    const std::lock_guard lock(object_->lock);
+    object_->each(part_, [&](const fragment& f) {
+      here = here && (f.valid & bit(0));
+      there = there && f.valid != 0;
+      lost = lost || f.lost;
+    });
+  }
+  if (!there)
+    failure_ = not_written_error(*held_, *object_, part_, lost);
+  else if (here)
+    where_ = place_on_host(*object_, part_);
+  else
+    in_pieces_ = true;
+}
+
 void outgoing::granted(task_record* t, const host_place& where) noexcept {
   held_ = t;
   where_ = where;
+  if (stays_) look();
+  if (failure_) release();
   answer();
 }
 
@@ -125,17 +175,7 @@ byte_buffer outgoing::take() {
 }
 
 byte_buffer outgoing::give() {
-  object_state& o = *object_;
-  // What came from elsewhere itself has an owner. (No other thread uses the object.)
-  memory_owner* const owner = o.landed.empty() ? new memory_owner(o.copies) : nullptr;
-  byte_buffer all;
-  {
-    const std::lock_guard hold(o.lock);
-    std::byte* const memory = o.host.exchange(nullptr, std::memory_order_acq_rel);
-    o.each(o.all, [&](fragment& f) { o.set_valid(f, 0); });
-    o.update_on_host();
-    all = owner ? byte_buffer::borrow(memory, bytes_, *owner) : std::move(o.landed);
-  }
+  byte_buffer all = take_memory_of(*object_);
   release();
   return all;
 }

@@ -10,14 +10,18 @@
 
 #include <tern/base/bytes.hpp>
 #include <tern/hetero/access.hpp>
+#include <tern/hetero/data/object_state.hpp>
+#include <tern/hetero/passage/pieces.hpp>
 #include <tern/hetero/record/box.hpp>
 
 namespace tern::hetero::detail {
 
 /// Reads a part of an object from outside of tasks, from a moment in the order of its tasks on.
 ///
-/// It is a hidden task: it follows the writers before `begin`, the data are brought to the host's
-/// memory for it, and writers after `begin` wait until it has ended. It ends by `release`, or when
+/// It is a hidden task: it follows the writers before `begin`, and writers after `begin` wait until
+/// it has ended. Data that are on a device stay there, and are taken by pieces (`in_pieces`), unless
+/// they lie otherwise there, or the host's memory is limited: then they are brought to it first. It
+/// ends by `release`, or when
 /// what `lend` or `give` made is gone, or with a failure. The destructor ends it too, if it has the
 /// data; \pre it has been answered, or was never begun.
 ///
@@ -29,7 +33,7 @@ class outgoing final : access_request {
 public:
   /// Told once, on a worker, if `begin` returned false. Must not wait.
   struct listener {
-    /// The data are in the host's memory, or `failure` says why they never will be.
+    /// The data are there to be taken, or `failure` says why they never will be.
     virtual void answered(outgoing& of) noexcept = 0;
 
   protected:
@@ -38,7 +42,8 @@ public:
 
   /// \param handle is taken over: the object lives until this ends.
   /// \param gives no other handle will use it any more.
-  outgoing(object_state* handle, const box& part, bool gives) noexcept;
+  /// \param to_host data on a device are brought to the host, and never taken by pieces.
+  outgoing(object_state* handle, const box& part, bool gives, bool to_host = false) noexcept;
   ~outgoing();
   outgoing(const outgoing&) = delete;
   outgoing& operator=(const outgoing&) = delete;
@@ -55,6 +60,14 @@ public:
   std::string text() const { return text_of(*object_, part_); } ///< "[0, 10) of hetero_object<double> of 100"
 
   // With the data -----------------------------------------------------------------------------------------------------
+  /// A device has them, or some: they are taken by pieces, and none of the rest is allowed but
+  /// `release`.
+  bool in_pieces() const noexcept { return in_pieces_; }
+  slices cut(std::size_t bytes) const noexcept { return {part_, object_->element, bytes}; }
+  void copy_piece(const box& piece, std::byte* to, piece_request& tells) const noexcept {
+    copy_piece_out(*object_, piece, to, tells);
+  }
+
   /// Copies them, packed.
   void copy_to(std::byte* to) const noexcept;
   /// The bytes, packed, in a buffer: the object's own memory if it was given away; lent from there
@@ -71,6 +84,8 @@ private:
   void refused(std::exception_ptr why) noexcept override;
   void answer() noexcept;
   bool is_answered() noexcept;
+  void hold(bool anywhere);
+  void look() noexcept;
   bool in_one_piece() const noexcept;
   byte_buffer give();
 
@@ -78,7 +93,8 @@ private:
   object_state* object_;
   const box part_;
   const std::size_t bytes_;
-  const bool gives_;
+  const bool gives_, stays_;
+  bool in_pieces_ = false;
   std::atomic<int> state_{beginning};
   listener* listener_ = nullptr;
   std::exception_ptr failure_;

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tern/global/transfer/landing.hpp>
+
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include <tern/hetero/passage/landing.hpp>
+#include <tern/net/memory/bounded_lock.hpp>
+#include <tern/net/packing/packing.hpp>
+
+namespace tern::global::detail {
+
+/// A piece's memory, until it is in the object.
+struct landing::piece final : hetero::detail::piece_request {
+  void over(std::exception_ptr failed) noexcept override {
+    const std::unique_ptr<piece> self(this);
+    const std::shared_ptr<landing> to = std::move(of);
+    const std::size_t bytes = body.size();
+    body = {};
+    to->landed(bytes, std::move(failed)); // what waits for the data goes first
+    if (stage != 0)
+      to->here_.post(to->origin_, pack(net::wire_header{landed_message().id(), 0, stage}), {.urgent = true});
+    to->here_.message_done(h); // after the object has been counted
+  }
+  std::shared_ptr<landing> of;
+  byte_buffer body;
+  net::wire_header h{};
+  std::uint64_t stage = 0;
+};
+
+landing::landing(net::node& here, owner& tells, std::unique_ptr<hetero::detail::incoming> into, std::string what,
+                 int origin, std::size_t bytes, std::uint8_t device)
+    : here_(here), tells_(tells), into_(std::move(into)), what_(std::move(what)), origin_(origin), bytes_(bytes),
+      since_(std::chrono::steady_clock::now()), placed_(device != 0) {
+  if (device != 0) into_->lands_on(device);
+}
+
+landing::landing(net::node& here, owner& tells, std::unique_ptr<data_sink> into, int origin, std::size_t bytes)
+    : here_(here), tells_(tells), elsewhere_(std::move(into)), what_("what a global pointer names"), origin_(origin),
+      bytes_(bytes), since_(std::chrono::steady_clock::now()), placed_(false) {}
+
+void landing::take_all(byte_buffer body, const net::wire_header& h) {
+  if (body.size() != bytes_)
+    throw error(errc::invalid_data, "rank " + std::to_string(origin_) + " sent " + std::to_string(body.size()) +
+                                        " bytes of data in place of " + std::to_string(bytes_));
+  if (placed_) { // on a device
+    const hetero::detail::slices whole = into_->cut(bytes_);
+    {
+      const std::lock_guard hold(guard_);
+      come_ = bytes_;
+      ++under_way_;
+    }
+    return put(whole.at(0), std::move(body), h, 0);
+  }
+  {
+    const std::lock_guard hold(guard_);
+    landed_ = come_ = bytes_;
+    ended_ = true;
+  }
+  if (elsewhere_)
+    elsewhere_->land(std::move(body));
+  else
+    into_->land(hetero::detail::own_memory(std::move(body)));
+  tells_.ended(*this, false, false);
+  here_.message_done(h);
+}
+
+void landing::take_piece(const piece_head& p, byte_buffer body, const net::wire_header& h) {
+  if (p.each == 0) throw error(errc::invalid_data, "rank " + std::to_string(origin_) + " sent a piece of no size");
+  if (elsewhere_) return take_piece_aside(p, std::move(body), h);
+  const hetero::detail::slices cut = into_->cut(static_cast<std::size_t>(p.each));
+  {
+    const std::lock_guard hold(guard_);
+    if (p.index != next_ || next_ >= cut.count() || (each_ != 0 && each_ != p.each) ||
+        body.size() != cut.bytes(static_cast<std::size_t>(p.index)))
+      throw bad_piece(p, body.size(), cut.count());
+    ++next_;
+    each_ = p.each;
+    come_ += body.size();
+    ++under_way_;
+  }
+  if (!std::exchange(placed_, true)) into_->lands_on(0);
+  put(cut.at(static_cast<std::size_t>(p.index)), std::move(body), h, p.stage);
+}
+
+// Whoever sends them says into how many they are cut: their sum is what counts.
+void landing::take_piece_aside(const piece_head& p, byte_buffer body, const net::wire_header& h) {
+  byte_buffer all;
+  const std::uint64_t stage = p.stage;
+  {
+    const std::lock_guard hold(guard_);
+    const std::size_t size = body.size();
+    if (ended_ || p.index != next_ || size == 0 || size > bytes_ - come_) throw bad_piece(p, size, 0);
+    if (next_++ == 0) whole_ = byte_buffer(bytes_);
+    std::memcpy(whole_.data() + come_, body.data(), size);
+    landed_ = come_ += size;
+    ended_ = come_ == bytes_;
+    if (ended_) all = std::move(whole_);
+  }
+  body = {};
+  if (stage != 0) here_.post(origin_, pack(net::wire_header{landed_message().id(), 0, stage}), {.urgent = true});
+  if (!all.empty()) {
+    elsewhere_->land(std::move(all));
+    tells_.ended(*this, false, false);
+  }
+  here_.message_done(h);
+}
+
+error landing::bad_piece(const piece_head& p, std::size_t bytes, std::size_t count) const {
+  return error(errc::invalid_data, "rank " + std::to_string(origin_) + " sent piece " + std::to_string(p.index) + " of " +
+                                       std::to_string(bytes) + " bytes, where piece " + std::to_string(next_) +
+                                       (count == 0 ? "" : " of " + std::to_string(count)) + " was to come of " + what_);
+}
+
+void landing::put(const hetero::detail::box& where, byte_buffer body, const net::wire_header& h, std::uint64_t stage) {
+  auto x = std::make_unique<piece>();
+  x->of = shared_from_this();
+  x->body = std::move(body);
+  x->h = h;
+  x->stage = stage;
+  const std::byte* const from = x->body.data();
+  into_->put(where, from, *x.release());
+}
+
+void landing::landed(std::size_t bytes, std::exception_ptr failed) noexcept {
+  {
+    const std::lock_guard hold(guard_);
+    landed_ += bytes;
+    --under_way_;
+    if (failed && !failed_) failed_ = std::move(failed);
+  }
+  end();
+}
+
+void landing::fail(std::exception_ptr why) noexcept {
+  {
+    const std::lock_guard hold(guard_);
+    if (!failed_) failed_ = std::move(why);
+    stops_ = true;
+  }
+  end();
+}
+
+void landing::end() noexcept {
+  bool bad = false;
+  {
+    const std::lock_guard hold(guard_);
+    bad = static_cast<bool>(failed_);
+    if (ended_ || under_way_ > 0 || (!stops_ && landed_ != bytes_)) return;
+    ended_ = true;
+  }
+  bool on_device = false;
+  if (elsewhere_)
+    elsewhere_->fail(failed_); // what lands ends by itself
+  else if (bad)
+    into_->fail(failed_);
+  else
+    on_device = into_->landed();
+  tells_.ended(*this, on_device, bad);
+}
+
+bool landing::begun() noexcept {
+  const std::lock_guard hold(guard_);
+  return come_ > 0;
+}
+
+std::string landing::describe() {
+  std::size_t come = 0;
+  {
+    const auto hold = net::try_for_a_while(guard_);
+    if (hold) come = landed_;
+  }
+  char age[32];
+  std::snprintf(age, sizeof age, "%.1f s", std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count());
+  return what_ + " from rank " + std::to_string(origin_) + ": " + std::to_string(come) + " of " +
+         std::to_string(bytes_) + " bytes in " + age + (room == part::waits ? ", which waits for room (--tern-global-landing)" : "");
+}
+
+} // namespace tern::global::detail
