@@ -145,12 +145,39 @@ void add_devices(metrics& all) {
   add("global.chain.1MiB", "1048576", critical_path(1048576));
 }
 
+/// A task that an invocation submits keeps its object.
+void add_keep(metrics& all, const scale& of) {
+  const series both = ours({"keep", "-", of("0.5", "0.02")});
+  all.push_back({.name = "global.keep",
+                 .unit = "ns",
+                 .target = 1.0,
+                 .rival_name = "one that no invocation submits, and 15 ns",
+                 .ours = both["inside"],
+                 .rival = both["budget"]});
+}
+
+/// An object moves whose member is on a device, and its next task runs there. In virtual time.
+void add_move(metrics& all) {
+  const series both([] {
+    return run_tern_simulated(2, {BENCH_GLOBAL_TERN, "move", "67108864", "-", "--tern-hetero-devices=simulated",
+                                  "--tern-hetero-simulated=1:bandwidth=10G"});
+  });
+  all.push_back({.name = "global.member.move",
+                 .unit = "s",
+                 .target = 1.15,
+                 .rival_name = "an argument of 64 MiB, simulated",
+                 .ours = both["moved"],
+                 .rival = both["argument"]});
+}
+
 metrics all_lines(const scale& of) {
   metrics all;
   add_arguments(all, of);
   add_delay(all, of);
   add_puts(all, of);
   add_devices(all);
+  add_keep(all, of);
+  add_move(all);
   return all;
 }
 

@@ -5,6 +5,10 @@
 ///     bench_global_tern latency SIZE,… SECONDS    microseconds for half a round trip of an object, for each size
 ///     bench_global_tern delay - SECONDS           microseconds for half a round trip: of data that a task computes for 10 ms,
 ///                                                 until the handlers run; and of an empty message
+///     bench_global_tern keep - SECONDS            nanoseconds for a task that an invocation submits; and for one that
+///                                                 none does, and 15 more
+///     bench_global_tern move BYTES -              seconds until a task runs on the other rank: of an object with so many bytes
+///                                                 on a device, which moves; and of them as an argument. Virtual, if simulated
 ///
 ///     bench_global_tern put SIZE,… SECONDS        microseconds for half a round trip of puts into an object, for each size; and,
 ///                                                 as SIZE.done, until the rank that puts knows that the data are there
@@ -34,6 +38,7 @@
 #include <tern/global/travel.hpp>
 #include <tern/hetero/dialect.hpp>
 #include <tern/hetero/hetero_task.hpp>
+#include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/runtime.hpp>
@@ -47,6 +52,11 @@ TERN_KERNEL(touch, TERN_GLOBAL unsigned char* x) {
   TERN_REGION { x[item.x] += 1; };
 }
 TERN_KERNELS_END(transfer_kernels)
+TERN_KERNELS_BEGIN(member_kernels)
+TERN_KERNEL(touch, TERN_GLOBAL int* x) {
+  TERN_REGION_IN(1, 1, 1) { x[item.x] += 1; };
+}
+TERN_KERNELS_END(member_kernels)
 
 namespace {
 
@@ -204,6 +214,65 @@ template <class Begin> nlohmann::json simulated(const std::string& list, Begin&&
   return found;
 }
 
+/// Submits tasks that do nothing.
+void submit_many(const tern::hetero_object<int>& x, long tasks) {
+  for (long i = 0; i < tasks; ++i) tern::submit([](tern::host_view<int, 1>) {}, tern::write(x));
+}
+class submitter {
+public:
+  void submit(long tasks) { submit_many(x_, tasks); }
+
+private:
+  tern::hetero_object<int> x_{1, 0};
+};
+// Both take turns, so that a slow moment meets both.
+nlohmann::json keep(double most) {
+  constexpr long tasks = 20000;
+  const auto in = tern::create<submitter>();
+  const tern::hetero_object<int> x(1, 0);
+  std::vector<double> inside, outside;
+  for (const double began = seconds(); seconds() - began < most || inside.size() < 5;) {
+    double start = seconds();
+    tern::call<&submitter::submit>(in, tasks).get();
+    tern::wait_all();
+    inside.push_back((seconds() - start) / tasks * 1e9);
+    start = seconds();
+    tern::call<[](long n, tern::hetero_object<int> y) { submit_many(y, n); }>(0, tasks, x).get();
+    tern::wait_all();
+    outside.push_back((seconds() - start) / tasks * 1e9);
+  }
+  const auto least = [](const std::vector<double>& all) { return *std::min_element(all.begin(), all.end()); };
+  return {{"inside", least(inside)}, {"budget", least(outside) + 15}};
+}
+
+void touch(const tern::hetero_object<int>& x) {
+  tern::hetero_task(member_kernels::touch, tern::items(1), tern::read_write(x)).submit().wait();
+}
+class holder {
+public:
+  holder() = default;
+  explicit holder(long bytes) : x_(bytes / static_cast<long>(sizeof(int)), 0) {}
+  void step() { touch(x_); }
+  template <class A> void serialize(A& ar) { ar(x_); }
+
+private:
+  tern::hetero_object<int> x_;
+};
+double now() { return std::chrono::duration<double>(tern::fiber_clock::now().time_since_epoch()).count(); }
+nlohmann::json move(long bytes) {
+  const auto one = tern::create<holder>(bytes);
+  tern::call<&holder::step>(one).get(); // it is on the device
+  double began = now();
+  tern::migrate(one, 1).get();
+  tern::call<&holder::step>(one).get();
+  const double moved = now() - began;
+  tern::hetero_object<int> x(bytes / static_cast<long>(sizeof(int)), 0);
+  touch(x);
+  began = now();
+  tern::call<[](tern::hetero_object<int> y) { touch(y); }>(1, x).get();
+  return {{"moved", moved}, {"argument", now() - began}};
+}
+
 nlohmann::json measure(const std::string& what, const std::string& list, double most) {
   if (what == "latency") return latency(list, most);
   if (what == "delay") return delay(most);
@@ -211,6 +280,8 @@ nlohmann::json measure(const std::string& what, const std::string& list, double 
   if (what == "staged") return simulated(list, [](object x) { tern::send<&use>(1, x); });
   if (what == "chain")
     return simulated(list, [](object x) { tern::send<&link_of_chain>(1, links_of_chain, std::move(x)); });
+  if (what == "keep") return keep(most);
+  if (what == "move") return move(std::atol(list.c_str()));
   throw std::runtime_error("no measurement is called " + what);
 }
 

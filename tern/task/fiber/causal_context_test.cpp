@@ -79,6 +79,37 @@ TEST(frames, are_found_by_their_kind) {
   });
 }
 
+// Counts for as long as its frame is there.
+struct counting_frame final : detail::work_frame {
+  counting_frame(const detail::frame_kind& kind, detail::causal_context* by) noexcept : work_frame(kind), by_(by) {}
+  static detail::causal_context* count(work_frame& f, detail::causal_context* outer) {
+    auto& self = static_cast<counting_frame&>(f);
+    self.outer = outer;
+    self.by_->retain();
+    return self.by_;
+  }
+  detail::causal_context* outer = nullptr;
+
+private:
+  detail::causal_context* const by_;
+};
+
+TEST(frames, the_innermost_that_has_one_counts_what_is_submitted) {
+  const detail::frame_kind without, with{.account = &counting_frame::count};
+  everywhere([&] {
+    account context, by;
+    EXPECT_EQ(detail::work_frame::count_here(nullptr), nullptr);
+    counting_frame of(with, &by);
+    const frame within(without, 1);
+    EXPECT_EQ(detail::work_frame::count_here(&context), &by);
+    EXPECT_EQ(of.outer, &context);
+    EXPECT_EQ(by.held(), 1);
+    EXPECT_EQ(by.runs_in(), &by) << "unless it says otherwise";
+    by.release();
+    async([] { EXPECT_EQ(detail::work_frame::count_here(nullptr), nullptr); }).get();
+  });
+}
+
 TEST(frames, the_innermost_that_has_one_gives_a_key) {
   const detail::frame_kind without, with{&frame::key_of};
   everywhere([&] {
