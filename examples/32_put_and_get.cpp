@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Global pointers: each rank puts a row into a table of rank 0, all add to a sum there, and each gets the whole.
+// Global pointers: each rank puts a row into a table of rank 0, all add to a sum there, and each
+// gets the whole.
 #include <cstdio>
 #include <functional>
 
@@ -27,7 +28,7 @@ int main(int argc, char** argv) {
     tern::hetero_object<float, 2> mine({1, columns});
     const float value = 1.0f + static_cast<float>(me);
     tern::submit(table::fill, tern::items(columns), columns, value, tern::write(mine)); // on any device
-    tern::put(mine, there.rows(me, me + 1));  // waits for nothing, nor for that task
+    tern::put(mine, there.rows(me, me + 1)); // waits for nothing, nor for that task
     const tern::hetero_object<double> one(1, 1.0 + me);
     tern::accumulate(one, total, tern::accumulation::plus);
     tern::fence().get(); // all that this rank has announced is done

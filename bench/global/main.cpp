@@ -80,7 +80,8 @@ void add_delay(metrics& all, const scale& of) {
                  .rival = both["empty"]});
 }
 
-/// Into an object that exists: half a round trip, and until the rank that puts knows that the data are there.
+/// Into an object that exists: half a round trip, and until the rank that puts knows that the data
+/// are there.
 void add_puts(metrics& all, const scale& of) {
   const std::string size = "8388608", time = of("0.5", "0.02");
   const series our = ours({"put", size, time}), two_sided = raw({"latency", size, time}),

@@ -134,8 +134,8 @@ template <class T, int N> inline constexpr bool is_bitwise<global_ptr<T, N>> = t
 template <class T, int N = 1> class exported {
 public:
   exported() = default; ///< exports nothing
-  /// \throws error(invalid_state) for a view that was moved from; error(out_of_memory) for more than
-  /// 262,143 exports of a rank at a time.
+  /// \throws error(invalid_state) for a view that was moved from; error(out_of_memory) for more
+  /// than 262,143 exports of a rank at a time.
   explicit exported(const hetero_view<T, N>& view, std::source_location where = std::source_location::current())
       : entry_(global::detail::enter_export(hetero_view<T, N>(view).release_handle(), view.inside_part(),
                                             global::detail::element_of<T, N>(), where)) {}
@@ -197,9 +197,9 @@ template <class V, class U, int M> local_part part_for(const char* what, V&& v, 
 }
 
 template <class T>
-inline constexpr bool may_accumulate = std::is_same_v<T, int> || std::is_same_v<T, unsigned> ||
-                                       std::is_same_v<T, std::int64_t> || std::is_same_v<T, float> ||
-                                       std::is_same_v<T, double>;
+inline constexpr bool may_accumulate =
+    std::is_same_v<T, int> || std::is_same_v<T, unsigned> || std::is_same_v<T, std::int64_t> ||
+    std::is_same_v<T, float> || std::is_same_v<T, double>;
 
 template <auto F, class... A> void send_notification(int to, notification<F, A...>&& n) {
   std::apply([&](A&... a) { send<F>(to, std::forward<A>(a)...); }, n.arguments);
@@ -227,8 +227,7 @@ transfer put(V&& source, const global_ptr<U, M>& to, global::detail::notificatio
 
 /// Reads the elements that `from` names into `target`, a view or object of this rank.
 template <global::detail::source_view V, class U, int M> transfer get(const global_ptr<U, M>& from, V&& target) {
-  return transfer(
-      global::detail::begin_get(global::detail::part_for("get", hetero_view(target), from), from.inside()));
+  return transfer(global::detail::begin_get(global::detail::part_for("get", hetero_view(target), from), from.inside()));
 }
 /// The same into a new object, which is arriving. A failure comes out of the tasks that need it.
 template <class T, int N> hetero_object<T, N> get(const global_ptr<T, N>& from) {
@@ -236,28 +235,28 @@ template <class T, int N> hetero_object<T, N> get(const global_ptr<T, N>& from) 
       global::detail::element_of<T, N>(), hetero::detail::name_of_element<T>(), from.inside()));
 }
 
-/// Adds the elements of `source` to those that `to` names, or takes the smaller or larger ones. \tparam U int, unsigned,
-/// std::int64_t, float or double.
+/// Adds the elements of `source` to those that `to` names, or takes the smaller or larger ones.
+/// \tparam U int, unsigned, std::int64_t, float or double.
 template <global::detail::source_view V, class U, int M>
 transfer accumulate(V&& source, const global_ptr<U, M>& to, accumulation how) {
   static_assert(global::detail::may_accumulate<U>, "accumulate: elements are int, unsigned, int64_t, float or double");
-  return transfer(global::detail::begin_accumulate(
-      global::detail::part_for("accumulate", std::forward<V>(source), to), to.inside(), how, false));
+  return transfer(global::detail::begin_accumulate(global::detail::part_for("accumulate", std::forward<V>(source), to),
+                                                   to.inside(), how, false));
 }
 template <global::detail::source_view V, class U, int M>
 transfer accumulate(V&& source, const global_ptr<U, M>& to, accumulation how, in_order_t) {
   static_assert(global::detail::may_accumulate<U>, "accumulate: elements are int, unsigned, int64_t, float or double");
-  return transfer(global::detail::begin_accumulate(
-      global::detail::part_for("accumulate", std::forward<V>(source), to), to.inside(), how, true));
+  return transfer(global::detail::begin_accumulate(global::detail::part_for("accumulate", std::forward<V>(source), to),
+                                                   to.inside(), how, true));
 }
 /// The same, and gives what the elements were before, as an arriving object. In the order of
 /// announcements.
 template <global::detail::source_view V, class U, int M>
 hetero_object<U, M> fetch_accumulate(V&& source, const global_ptr<U, M>& to, accumulation how) {
   static_assert(global::detail::may_accumulate<U>, "accumulate: elements are int, unsigned, int64_t, float or double");
-  return hetero_object<U, M>::from_handle(global::detail::begin_fetch_accumulate(
-      global::detail::part_for("fetch_accumulate", std::forward<V>(source), to), hetero::detail::name_of_element<U>(),
-      to.inside(), how));
+  return hetero_object<U, M>::from_handle(
+      global::detail::begin_fetch_accumulate(global::detail::part_for("fetch_accumulate", std::forward<V>(source), to),
+                                             hetero::detail::name_of_element<U>(), to.inside(), how));
 }
 
 /// Ready when all that this rank has announced to `rank` so far is done. \throws
@@ -270,15 +269,15 @@ future<void> fence();
 namespace global {
 /// What the calling rank has announced and served, for tests and statistics.
 struct pointer_counts {
-  std::uint64_t announced = 0;  ///< operations
-  std::uint64_t finished = 0;   ///< of those; failed ones too
-  std::uint64_t failed = 0;     ///< of those
-  std::uint64_t served = 0;     ///< of other ranks, and its own, on objects of this rank
-  std::uint64_t serving = 0;    ///< of those: not done
-  std::uint64_t aside = 0;      ///< puts whose data came before they could be written
-  std::uint64_t adopted = 0;    ///< of whole objects, whose memory became the object's
-  std::uint64_t answers = 0;    ///< messages that said so of one or more
-  std::uint64_t exports = 0;    ///< that live
+  std::uint64_t announced = 0; ///< operations
+  std::uint64_t finished = 0;  ///< of those; failed ones too
+  std::uint64_t failed = 0;    ///< of those
+  std::uint64_t served = 0;    ///< of other ranks, and its own, on objects of this rank
+  std::uint64_t serving = 0;   ///< of those: not done
+  std::uint64_t aside = 0;     ///< puts whose data came before they could be written
+  std::uint64_t adopted = 0;   ///< of whole objects, whose memory became the object's
+  std::uint64_t answers = 0;   ///< messages that said so of one or more
+  std::uint64_t exports = 0;   ///< that live
 };
 /// Any thread of a rank. \throws error(invalid_state) elsewhere.
 pointer_counts count_pointers();

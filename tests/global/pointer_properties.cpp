@@ -99,7 +99,7 @@ void check(const object& x, std::int64_t value, const char* what) {
 struct rank_objects {
   std::vector<object> own; // by the rank that alone uses it
   object contested, sum, most, least;
-  object after;           // has the number of an export that has ended
+  object after; // has the number of an export that has ended
   std::vector<exported<std::int64_t>> entries;
 };
 const tern::rank_local<rank_objects> here;
@@ -306,8 +306,8 @@ TERN_PROPERTY(operations_keep_their_order,
   tern::quiesce();
   for (const auto& f : open_ones) TERN_HOLDS(f.ready(), "an operation is not over after quiesce");
   const auto c = tern::global::count_pointers();
-  TERN_HOLDS(c.announced == c.finished, text(static_cast<std::int64_t>(c.announced - c.finished)) +
-                                            " operations are not over after quiesce");
+  TERN_HOLDS(c.announced == c.finished,
+             text(static_cast<std::int64_t>(c.announced - c.finished)) + " operations are not over after quiesce");
   TERN_HOLDS(c.serving == 0, text(static_cast<std::int64_t>(c.serving)) + " operations are served after quiesce");
   const auto t = tern::global::count_transfers();
   TERN_HOLDS(t.departing == 0 && t.arriving == 0, "data are on their way after quiesce");

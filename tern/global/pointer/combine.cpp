@@ -38,9 +38,9 @@ template <class T> combine_elements combine_of(std::uint64_t element, std::uint3
 } // namespace
 
 combine_elements combine_for(std::uint64_t element, std::uint32_t how) noexcept {
-  for (const combine_elements f : {combine_of<int>(element, how), combine_of<unsigned>(element, how),
-                                   combine_of<std::int64_t>(element, how), combine_of<float>(element, how),
-                                   combine_of<double>(element, how)})
+  for (const combine_elements f :
+       {combine_of<int>(element, how), combine_of<unsigned>(element, how), combine_of<std::int64_t>(element, how),
+        combine_of<float>(element, how), combine_of<double>(element, how)})
     if (f) return f;
   return nullptr;
 }

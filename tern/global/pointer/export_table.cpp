@@ -75,7 +75,8 @@ hetero::detail::object_state* export_table::find(const global_place& place, std:
   if (!e || !is(*e, place)) throw gone(place, e);
   if (e->element != element)
     throw error(errc::invalid_data,
-                "a global pointer to " + e->text + " of rank " + std::to_string(rank_) + " has elements of another type",
+                "a global pointer to " + e->text + " of rank " + std::to_string(rank_) +
+                    " has elements of another type",
                 "all ranks must run the same program, and send pointers as what they are");
   if (!place.sound() || !e->part.contains(place.part()))
     throw error(errc::invalid_argument,

@@ -10,7 +10,7 @@
 #include <string>
 
 #include <tern/global/transfer/descriptor.hpp>
-#include <tern/hetero/record/box.hpp>
+#include <tern/hetero/access.hpp>
 
 namespace tern::global::detail {
 
@@ -29,8 +29,12 @@ struct global_place {
   static global_place make(int rank, std::uint32_t slot, std::uint32_t generation, const element_type& of,
                            const hetero::detail::box& part) noexcept;
   int owner() const noexcept { return static_cast<int>(key >> (slot_bits + generation_bits + check_bits)); }
-  std::uint32_t slot() const noexcept { return static_cast<std::uint32_t>(key >> (generation_bits + check_bits)) & most_slots; }
-  std::uint32_t generation() const noexcept { return static_cast<std::uint32_t>(key >> check_bits) & (generations - 1); }
+  std::uint32_t slot() const noexcept {
+    return static_cast<std::uint32_t>(key >> (generation_bits + check_bits)) & most_slots;
+  }
+  std::uint32_t generation() const noexcept {
+    return static_cast<std::uint32_t>(key >> check_bits) & (generations - 1);
+  }
   bool fits(const element_type& of) const noexcept { return (key & ((1u << check_bits) - 1)) == check_of(of); }
   std::int64_t count() const noexcept { return std::int64_t{extent[0]} * extent[1] * extent[2]; }
   /// Its elements in the object. \pre `sound`

@@ -71,13 +71,13 @@ TEST(global_place, is_narrowed) {
 TEST(global_place, damage_is_found) {
   const global_place good = global_place::make(1, 0, 1, doubles, box_of_2d(6, 8));
   EXPECT_TRUE(good.sound());
-  for (const auto& damage : std::vector<std::function<void(global_place&)>>{
-           [](global_place& p) { p.low[1] = -1; }, [](global_place& p) { p.extent[2] = 0; },
-           [](global_place& p) { p.extent[0] = -4; },
-           [](global_place& p) {
-             p.low[2] = 2147483000;
-             p.extent[2] = 1000;
-           }}) {
+  for (const auto& damage : std::vector<std::function<void(global_place&)>>{[](global_place& p) { p.low[1] = -1; },
+                                                                            [](global_place& p) { p.extent[2] = 0; },
+                                                                            [](global_place& p) { p.extent[0] = -4; },
+                                                                            [](global_place& p) {
+                                                                              p.low[2] = 2147483000;
+                                                                              p.extent[2] = 1000;
+                                                                            }}) {
     global_place p = good;
     damage(p);
     EXPECT_FALSE(p.sound());

@@ -101,9 +101,9 @@ void check_place(const char* what, const global_place& place, const element_type
                 std::string(what) + ": a " + place.text(named) + ", in a job of " + std::to_string(ranks) + " ranks",
                 "it is damaged, or of another job");
   if (!place.fits(named) || !place.sound())
-    throw error(errc::invalid_argument, std::string(what) + ": a " + typed_text("global_ptr", named) +
-                                            " of rank " + std::to_string(place.owner()) +
-                                            " is damaged, or one to elements of another type",
+    throw error(errc::invalid_argument,
+                std::string(what) + ": a " + typed_text("global_ptr", named) + " of rank " +
+                    std::to_string(place.owner()) + " is damaged, or one to elements of another type",
                 "pointers are copied, sent and narrowed, and nothing else");
   net::node::here().check_rank(place.owner());
 }
@@ -241,8 +241,8 @@ export_entry::~export_entry() {
   if (pointer_service* const all = pointer_service::if_made(*here)) all->exports().remove(place_);
 }
 
-export_entry enter_export(hetero::detail::object_state* handle, const hetero::detail::box& part,
-                          const element_type& of, std::source_location where) {
+export_entry enter_export(hetero::detail::object_state* handle, const hetero::detail::box& part, const element_type& of,
+                          std::source_location where) {
   if (!handle) hetero::detail::moved_from();
   made_object kept(handle);
   export_entry e(pointer_service::here().exports().enter(handle, part, of, where));

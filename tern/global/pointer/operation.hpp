@@ -96,7 +96,7 @@ private:
   global_place place_;
 };
 /// \param handle taken over.
-export_entry enter_export(hetero::detail::object_state* handle, const hetero::detail::box& part,
-                          const element_type& of, std::source_location where);
+export_entry enter_export(hetero::detail::object_state* handle, const hetero::detail::box& part, const element_type& of,
+                          std::source_location where);
 
 } // namespace tern::global::detail

@@ -98,9 +98,9 @@ operation_table::~operation_table() {
   try {
     std::rethrow_exception(first);
   } catch (const std::exception& e) {
-    log_warning(std::to_string(n) + (n == 1 ? " operation" : " operations") +
-                " on global pointers failed, and the program did not look: call done() or fence(). The first: " +
-                e.what());
+    log_warning(
+        std::to_string(n) + (n == 1 ? " operation" : " operations") +
+        " on global pointers failed, and the program did not look: call done() or fence(). The first: " + e.what());
   } catch (...) { // there are no others
   }
 }

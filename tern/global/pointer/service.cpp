@@ -38,8 +38,7 @@ const net::handler_record answers_record{typeid(answers_tag), "tern operations a
                                          true};
 
 const net::detail::abandon_hook pointer_hook{[](net::node& here, const error& why) {
-  if (pointer_service* const all = services.if_made(here))
-    all->operations().abandon(std::make_exception_ptr(why));
+  if (pointer_service* const all = services.if_made(here)) all->operations().abandon(std::make_exception_ptr(why));
 }};
 
 /// The failures that an answer tells of.
@@ -108,8 +107,8 @@ pointer_service* pointer_service::if_made(net::node& rank) noexcept { return ser
 
 // The initiator --------------------------------------------------------------------------------------------------------
 
-std::shared_ptr<operation>
-pointer_service::announce(announcement a, const std::function<void(announcement&, std::uint64_t)>& prepare) {
+std::shared_ptr<operation> pointer_service::announce(announcement a,
+                                                     const std::function<void(announcement&, std::uint64_t)>& prepare) {
   const int owner = a.place.owner();
   auto [number, of] = operations_.begin(owner);
   a.operation = number;
@@ -134,7 +133,8 @@ void pointer_service::take_answers(net::node& here, int source, const net::wire_
   unpack_into(net::detail::body_of(message.bytes), done, failed);
   const auto end = [&](std::uint64_t number, const std::exception_ptr& why) {
     if (!operations_.end(number, source, why))
-      throw error(errc::invalid_data, "rank " + std::to_string(source) + " answered an operation that was not announced");
+      throw error(errc::invalid_data,
+                  "rank " + std::to_string(source) + " answered an operation that was not announced");
   };
   for (const std::uint64_t number : done) end(number, nullptr);
   for (const failed_operation& f : failed) end(f.operation, std::make_exception_ptr(f.why.as_error()));
@@ -143,8 +143,7 @@ void pointer_service::take_answers(net::node& here, int source, const net::wire_
 
 // The owner ------------------------------------------------------------------------------------------------------------
 
-void pointer_service::take_announcement(net::node& here, int source, const net::wire_header& h,
-                                        net::payload& message) {
+void pointer_service::take_announcement(net::node& here, int source, const net::wire_header& h, net::payload& message) {
   const announcement a = read_announcement(net::detail::body_of(message.bytes), source, here.rank());
   serving_.fetch_add(1, std::memory_order_relaxed);
   serve(here, source, h, a, false);
@@ -172,8 +171,8 @@ void pointer_service::serve(net::node& here, int source, const net::wire_header&
   }
 }
 
-// The data are requested at once, whatever the target's tasks do: what waits for a put's source must
-// not wait for its target.
+// The data are requested at once, whatever the target's tasks do: what waits for a put's source
+// must not wait for its target.
 void pointer_service::put(int source, const net::wire_header& h, const announcement& a,
                           hetero::detail::object_state* target) {
   const hetero::detail::box part = a.place.part();

@@ -34,8 +34,7 @@ public:
   // The initiator -----------------------------------------------------------------------------------------------------
   /// Announces one. \param a but for `operation`. \param prepare called with it and its number
   /// before it is sent. \throws as `send`; then it never was.
-  std::shared_ptr<operation> announce(announcement a,
-                                      const std::function<void(announcement&, std::uint64_t)>& prepare);
+  std::shared_ptr<operation> announce(announcement a, const std::function<void(announcement&, std::uint64_t)>& prepare);
 
   // The owner ---------------------------------------------------------------------------------------------------------
   /// An operation that brings data is over. \param why null: it went well.

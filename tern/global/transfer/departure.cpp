@@ -11,9 +11,7 @@
 
 namespace tern::global::detail {
 
-void departure::begin(const std::shared_ptr<departure>& self) {
-  begin_by(&hetero::detail::outgoing::begin, self);
-}
+void departure::begin(const std::shared_ptr<departure>& self) { begin_by(&hetero::detail::outgoing::begin, self); }
 
 void departure::begin_anywhere(const std::shared_ptr<departure>& self) {
   begin_by(&hetero::detail::outgoing::begin_anywhere, self);

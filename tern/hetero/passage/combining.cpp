@@ -37,8 +37,8 @@ void run_combine(task_record& t) {
   const std::size_t bytes = static_cast<std::size_t>(row) * o.element;
   for (std::int64_t z = 0; z < to.part.extent(0); ++z)
     for (std::int64_t y = 0; y < to.part.extent(1); ++y) {
-      std::byte* const into = base + static_cast<std::size_t>(z) * o.host_layout.slice +
-                              static_cast<std::size_t>(y) * o.host_layout.pitch;
+      std::byte* const into =
+          base + static_cast<std::size_t>(z) * o.host_layout.slice + static_cast<std::size_t>(y) * o.host_layout.pitch;
       if (old) {
         std::memcpy(old, into, bytes);
         old += bytes;
@@ -52,10 +52,9 @@ const work_type combine_work{kinds_of(device_kind::host), &run_combine, nullptr,
                              [](const task_record&) noexcept -> const char* { return "accumulate"; }};
 
 void add_whole(task_record* t, object_state* o, access_mode how) {
-  t->home->records().add_use(t) = {o,     o->all, how,
-                                   0,     true,   true,
-                                   false, false,  static_cast<std::int32_t>(o->host_layout.pitch / o->element),
-                                   nullptr};
+  t->home->records().add_use(t) = {
+      o,      o->all, how, 0, true, true, false, false, static_cast<std::int32_t>(o->host_layout.pitch / o->element),
+      nullptr};
 }
 
 } // namespace
@@ -71,12 +70,9 @@ void submit_combine(combine_request what) {
   t->kinds = combine_work.kinds;
   t->flags = task_record::hidden;
   const bool commutes = !what.in_order && !what.old;
-  r.records().add_use(t) = {&o,    what.part,
-                            commutes ? access_mode::commute : access_mode::read_write,
-                            0,     what.part == o.all,
-                            true,  false,
-                            false, static_cast<std::int32_t>(o.host_layout.pitch / o.element),
-                            nullptr};
+  r.records().add_use(t) = {
+      &o,    what.part, commutes ? access_mode::commute : access_mode::read_write,  0,      what.part == o.all, true,
+      false, false,     static_cast<std::int32_t>(o.host_layout.pitch / o.element), nullptr};
   add_whole(t, what.data, access_mode::read);
   if (what.old) add_whole(t, what.old, access_mode::write);
   t->marks.fetch_or(task_record::failure_seen, std::memory_order_relaxed); // its initiator is told

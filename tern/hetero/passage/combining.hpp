@@ -21,7 +21,7 @@ struct combine_request {
   object_state* data;          ///< as many elements, packed
   object_state* old = nullptr; ///< likewise: gets what was there; null: nothing does
   combine_function combine = nullptr;
-  bool in_order = false;                         ///< else it commutes with others that do, unless it gives the old ones
+  bool in_order = false; ///< else it commutes with others that do, unless it gives the old ones
   unique_function<void(std::exception_ptr)> over; ///< called once it is done. Must not wait
 };
 /// Submits a hidden task of the host that does it. In any context; waits for nothing. The caller's
