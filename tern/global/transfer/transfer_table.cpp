@@ -107,8 +107,7 @@ const net::handler_record& failure_message() noexcept { return failure_record; }
 const net::handler_record& ready_message() noexcept { return ready_record; }
 const net::handler_record& returned_message() noexcept { return returned_record; }
 
-transfer_table::transfer_table()
-    : here_(net::node::here()), settings_(here_.opts()), budget_(settings_.landing) {
+transfer_table::transfer_table() : here_(net::node::here()), settings_(here_.opts()), budget_(settings_.landing) {
   here_.report_on(*this);
 }
 transfer_table::~transfer_table() { here_.forget_part(*this); }
@@ -214,9 +213,9 @@ void transfer_table::wait_for(hetero::detail::object_state& o, const hetero::det
 void transfer_table::request(int origin, std::uint64_t number, std::size_t bytes, hetero::detail::object_state& fresh,
                              hetero::device_kind kind) {
   const std::uint8_t device = hetero::detail::device_to_land_on(fresh, kind);
-  auto into = std::make_shared<landing>(here_, *this, std::make_unique<hetero::detail::incoming>(fresh),
-                                        hetero::detail::text_of(fresh, hetero::detail::all_of(fresh)), origin, bytes,
-                                        device);
+  auto into =
+      std::make_shared<landing>(here_, *this, std::make_unique<hetero::detail::incoming>(fresh),
+                                hetero::detail::text_of(fresh, hetero::detail::all_of(fresh)), origin, bytes, device);
   const std::uint64_t place = enter(arrivals_, arrival{into, number});
   into->set_number(place);
   if (net::detail::abandoned(here_)) // likewise
