@@ -104,9 +104,8 @@ void add_puts(metrics& all, const scale& of) {
 series on_devices(const words& arguments) {
   return series([=] {
     words line = command_line(BENCH_GLOBAL_TERN, arguments);
-    for (const char* option :
-         {"--tern-hetero-devices=host,simulated", "--tern-hetero-policy=locality",
-          "--tern-hetero-simulated=1:bandwidth=10000000000,latency=0us,launch=10us,item=0ns"})
+    for (const char* option : {"--tern-hetero-devices=host,simulated", "--tern-hetero-policy=locality",
+                               "--tern-hetero-simulated=1:bandwidth=10000000000,latency=0us,launch=10us,item=0ns"})
       line.emplace_back(option);
     return run_tern_simulated(2, line);
   });

@@ -74,20 +74,20 @@ extern const option<int> inline_option;
 /// What the calling rank has sent and received of device data. `announced` = `sent` + `dropped` +
 /// `failed` + `departing`.
 struct transfer_counts {
-  std::uint64_t inside = 0;    ///< sent within their messages
-  std::uint64_t bodies = 0;    ///< as bodies of their messages
-  std::uint64_t announced = 0; ///< to follow when asked for, or asked for by a get
-  std::uint64_t sent = 0;      ///< of those: that has happened
-  std::uint64_t dropped = 0;   ///< of those: never needed
-  std::uint64_t failed = 0;    ///< of those: the task that was to compute them did
-  std::uint64_t departing = 0; ///< of those: neither yet
-  std::uint64_t given = 0;     ///< of all, those whose memory went along
-  std::uint64_t landed = 0;    ///< objects that were asked for and have come
-  std::uint64_t on_devices = 0; ///< of those: into a device's memory
-  std::uint64_t pieces = 0;     ///< in which they have come, if not at once
-  std::uint64_t slowed = 0;     ///< sends that were slowed down (`--tern-global-ahead`)
+  std::uint64_t inside = 0;       ///< sent within their messages
+  std::uint64_t bodies = 0;       ///< as bodies of their messages
+  std::uint64_t announced = 0;    ///< to follow when asked for, or asked for by a get
+  std::uint64_t sent = 0;         ///< of those: that has happened
+  std::uint64_t dropped = 0;      ///< of those: never needed
+  std::uint64_t failed = 0;       ///< of those: the task that was to compute them did
+  std::uint64_t departing = 0;    ///< of those: neither yet
+  std::uint64_t given = 0;        ///< of all, those whose memory went along
+  std::uint64_t landed = 0;       ///< objects that were asked for and have come
+  std::uint64_t on_devices = 0;   ///< of those: into a device's memory
+  std::uint64_t pieces = 0;       ///< in which they have come, if not at once
+  std::uint64_t slowed = 0;       ///< sends that were slowed down (`--tern-global-ahead`)
   std::uint64_t landing_peak = 0; ///< bytes, the most that had been asked for and had not landed
-  std::uint64_t arriving = 0;  ///< that have been asked for and have not
+  std::uint64_t arriving = 0;     ///< that have been asked for and have not
 };
 /// Any thread of a rank. \throws error(invalid_state) elsewhere.
 transfer_counts count_transfers();

@@ -53,17 +53,18 @@ void limit(tern::options& of, std::int64_t kibibytes) {
 }
 const tern::property::option_knob landing_knob{"landing", limit};
 const tern::property::option_knob ahead_knob{"ahead", [](tern::options& of, std::int64_t value) {
-  constexpr int usual = 1024;
-  of.set(tern::global::detail::ahead_option, value == 0 ? usual : static_cast<int>(value - 1));
-}};
-const tern::property::option_knob verify_knob{"verified", [](tern::options& of, std::int64_t value) {
-  of.set(tern::global::detail::verify_option, value != 0);
-}};
+                                               constexpr int usual = 1024;
+                                               of.set(tern::global::detail::ahead_option,
+                                                      value == 0 ? usual : static_cast<int>(value - 1));
+                                             }};
+const tern::property::option_knob verify_knob{
+    "verified", [](tern::options& of, std::int64_t value) { of.set(tern::global::detail::verify_option, value != 0); }};
 const tern::property::option_knob devices_knob{"devices", [](tern::options& of, std::int64_t value) {
-  if (value == 0) return;
-  of.set(tern::hetero::hetero_devices, "host,simulated");
-  of.set(tern::hetero::hetero_simulated, text(value) + ":bandwidth=1G,latency=2us,launch=1us,item=1ns");
-}};
+                                                 if (value == 0) return;
+                                                 of.set(tern::hetero::hetero_devices, "host,simulated");
+                                                 of.set(tern::hetero::hetero_simulated,
+                                                        text(value) + ":bandwidth=1G,latency=2us,launch=1us,item=1ns");
+                                               }};
 
 /// A task on a device, if there are some, that writes `value`.
 bool set_on_device(const hetero_object<int>& x, int value) {

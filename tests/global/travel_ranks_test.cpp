@@ -377,4 +377,28 @@ TERN_RANK_TEST(finish_waits_for_data) {
   end();
 }
 
+// Several pieces, from device to device where there are some; and out of order, where the source is used again at once.
+void add_up_late(hetero_object<int> x, int what) {
+  const int n = static_cast<int>(x.count());
+  tern::submit(travel_kernels::add, tern::items(n), n, what, tern::read_write(x));
+  here->sum += sum_of(x);
+  ++here->handled;
+}
+TERN_RANK_TEST(data_go_by_pieces) {
+  const int n = 500001; // 2 MB
+  hetero_object<int> x = counted(n, 0);
+  for (int i = 0; i < 4; ++i) {
+    tern::send<&add_up_late>(right(), x, i);
+    tern::submit(travel_kernels::add, tern::items(n), n, 1, tern::read_write(x)); // when all pieces have been copied
+  }
+  tern::quiesce();
+  TERN_EXPECT_EQ(here->handled, 4);
+  TERN_EXPECT_EQ(here->sum, 4 * sum_from(n, 0) + 12 * std::int64_t{n});
+  TERN_EXPECT_EQ(sum_of(x), sum_from(n, 4));
+  const auto c = tern::global::count_transfers();
+  TERN_EXPECT(c.on_devices <= c.landed);
+  TERN_EXPECT(c.on_devices == 0 || c.pieces >= c.on_devices);
+  end();
+}
+
 } // namespace travel_test

@@ -63,8 +63,8 @@ packed_object::packed_object(hetero::detail::object_state* handle, const hetero:
 
 packed_object::packed_object(packed_object&& other) noexcept
     : part_(other.part_), of_(other.of_), bytes_(other.bytes_), sum_(other.sum_), kind_(other.kind_), any_(other.any_),
-      gives_(other.gives_), fits_inside_(other.fits_inside_), in_body_(other.in_body_), handle_(std::exchange(other.handle_, nullptr)),
-      leaves_(std::move(other.leaves_)) {}
+      gives_(other.gives_), fits_inside_(other.fits_inside_), in_body_(other.in_body_),
+      handle_(std::exchange(other.handle_, nullptr)), leaves_(std::move(other.leaves_)) {}
 
 packed_object::~packed_object() {
   if (leaves_) leaves_->dropped();

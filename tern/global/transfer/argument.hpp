@@ -47,7 +47,7 @@ private:
   hetero::detail::box part_;
   element_type of_;
   std::size_t bytes_ = 0;
-  std::uint64_t sum_ = 0; ///< of the body, if it is verified
+  std::uint64_t sum_ = 0;                                        ///< of the body, if it is verified
   mutable hetero::device_kind kind_ = hetero::device_kind::host; ///< of the device that has the elements
   bool any_, gives_ = false, fits_inside_ = false, in_body_ = false;
   mutable hetero::detail::object_state* handle_; ///< until the departure has it

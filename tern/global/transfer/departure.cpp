@@ -103,6 +103,11 @@ void departure::may_leave() noexcept {
   leave_or_tell();
 }
 
+bool departure::was_requested() noexcept {
+  const std::lock_guard hold(guard_);
+  return to_.has_value();
+}
+
 void departure::recalled() noexcept {
   {
     const std::lock_guard hold(guard_);

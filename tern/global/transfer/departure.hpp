@@ -60,13 +60,14 @@ public:
 
   /// Under which it is announced.
   void set_number(std::uint64_t n) noexcept { number_ = n; }
-  /// Nothing will ask for them, or what has asked is gone.
+  /// Nothing will ask for them.
   void dropped() noexcept;
   /// Rank `to` wants them, under its number `landing`. The message `h` that says so is done when
   /// they have been sent. \param room is there for them; else it is told when they are ready, and
   /// says when there is (`may_leave`). \return false: they have been asked for before.
   bool requested(int to, std::uint64_t landing, bool room, const net::wire_header& h) noexcept;
   void may_leave() noexcept;
+  bool was_requested() noexcept;
   /// There is no room for what is not ready: it gives it back, if it is not.
   void recalled() noexcept;
 

@@ -173,9 +173,11 @@ std::string landing::describe() {
     if (hold) come = landed_;
   }
   char age[32];
-  std::snprintf(age, sizeof age, "%.1f s", std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count());
+  std::snprintf(age, sizeof age, "%.1f s",
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count());
   return what_ + " from rank " + std::to_string(origin_) + ": " + std::to_string(come) + " of " +
-         std::to_string(bytes_) + " bytes in " + age + (room == part::waits ? ", which waits for room (--tern-global-landing)" : "");
+         std::to_string(bytes_) + " bytes in " + age +
+         (room == part::waits ? ", which waits for room (--tern-global-landing)" : "");
 }
 
 } // namespace tern::global::detail

@@ -85,10 +85,10 @@ private:
   std::uint64_t number_ = 0;
   const std::chrono::steady_clock::time_point since_;
   tern::detail::spin_lock guard_; // all below
-  bool placed_; ///< pieces have a place to go to
+  bool placed_;                   ///< pieces have a place to go to
   std::uint64_t each_ = 0;
   std::size_t next_ = 0, come_ = 0, landed_ = 0, under_way_ = 0; // a piece; bytes; bytes; pieces
-  bool stops_ = false, ended_ = false; ///< no more will come
+  bool stops_ = false, ended_ = false;                           ///< no more will come
   std::exception_ptr failed_;
   byte_buffer whole_; ///< of what goes elsewhere, if it comes in pieces
 };

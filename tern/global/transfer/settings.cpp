@@ -29,7 +29,8 @@ const option<int> inline_option{"global-inline", 2048,
 namespace detail {
 
 const option<std::string> landing_option{
-    "global-landing", "",
+    "global-landing",
+    "",
     "device data that a rank has asked others for and that have not landed take so much memory at most, as 512M or "
     "4G, beside one object; empty: a quarter of the machine's memory",
     {.accepts = &is_landing, .allowed = "a number of bytes above 0, with K, M, G or T behind it or not, or nothing"}};
@@ -45,8 +46,8 @@ settings::settings(const options& opts)
     : inside(static_cast<std::size_t>(opts[inline_option])), ahead(static_cast<std::size_t>(opts[ahead_option])),
       verify(opts[verify_option]) {
   const std::string& text = opts[landing_option];
-  const auto memory = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-                      static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  const auto memory =
+      static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   landing = text.empty() ? memory / 4 : hetero::detail::bytes_in(text).value_or(1);
 }
 

@@ -56,8 +56,8 @@ std::size_t slot_supply::used() noexcept {
 
 staging::staging(net::node& here, slot_supply& slots, hetero::detail::outgoing& data, bool verify,
                  std::function<void(std::exception_ptr)> over)
-    : here_(here), supply_(slots), data_(data), verify_(verify), each_(piece_bytes(data.bytes())), cut_(data.cut(each_)),
-      count_(cut_.count()), over_(std::move(over)) {
+    : here_(here), supply_(slots), data_(data), verify_(verify), each_(piece_bytes(data.bytes())),
+      cut_(data.cut(each_)), count_(cut_.count()), over_(std::move(over)) {
   for (slot& s : slots_) s.of = this;
 }
 

@@ -93,7 +93,7 @@ private:
   const std::size_t count_;
   std::function<void(std::exception_ptr)> over_;
   std::uint64_t number_ = 0;
-  tern::detail::spin_lock guard_; // all below
+  tern::detail::spin_lock guard_;                                         // all below
   std::size_t begun_ = 0, copied_ = 0, sent_ = 0, landed_ = 0, held_ = 0; // pieces; slots
   bool sending_ = false, ended_ = false, given_up_ = false;
   std::atomic<bool> asked_for_{false};

@@ -114,8 +114,7 @@ const net::handler_record& failure_message() noexcept { return failure_record; }
 const net::handler_record& ready_message() noexcept { return ready_record; }
 const net::handler_record& returned_message() noexcept { return returned_record; }
 
-transfer_table::transfer_table()
-    : here_(net::node::here()), settings_(here_.opts()), budget_(settings_.landing) {
+transfer_table::transfer_table() : here_(net::node::here()), settings_(here_.opts()), budget_(settings_.landing) {
   here_.report_on(*this);
 }
 transfer_table::~transfer_table() { here_.forget_part(*this); }
@@ -424,21 +423,24 @@ void transfer_table::take_failure(net::node& here, int source, const net::wire_h
 }
 
 void transfer_table::abandon(const std::exception_ptr& why) {
-  std::vector<std::shared_ptr<departure>> unwanted; // ended without the lock, as are the others
+  std::vector<std::shared_ptr<departure>> unwanted, asked; // ended without the lock, as are the others
   std::vector<std::shared_ptr<landing>> lost;
   std::vector<std::shared_ptr<staging>> staged;
   {
     const std::lock_guard hold(guard_);
-    const auto take_all = [](auto& table, auto&& f) {
-      std::vector<std::uint64_t> numbers;
-      table.for_each([&](std::uint64_t number, auto& x) {
-        f(x);
-        numbers.push_back(number);
-      });
-      for (const std::uint64_t number : numbers) table.free(number);
-    };
-    take_all(departures_, [&](std::shared_ptr<departure>& d) { unwanted.push_back(std::move(d)); });
-    take_all(arrivals_, [&](arrival& a) { lost.push_back(std::move(a.into)); });
+    std::vector<std::uint64_t> numbers;
+    departures_.for_each([&](std::uint64_t number, std::shared_ptr<departure>& d) {
+      if (d->was_requested()) return asked.push_back(d); // it ends as soon as it is ready, and its request with it
+      unwanted.push_back(std::move(d));
+      numbers.push_back(number);
+    });
+    for (const std::uint64_t number : numbers) departures_.free(number);
+    numbers.clear();
+    arrivals_.for_each([&](std::uint64_t number, arrival& a) {
+      lost.push_back(std::move(a.into));
+      numbers.push_back(number);
+    });
+    for (const std::uint64_t number : numbers) arrivals_.free(number);
     stages_.for_each([&](std::uint64_t, std::shared_ptr<staging>& s) { staged.push_back(s); });
     budget_.clear();
   }
@@ -447,6 +449,7 @@ void transfer_table::abandon(const std::exception_ptr& why) {
     d->dropped();
   }
   for (const auto& s : staged) s->give_up();
+  for (const auto& d : asked) d->may_leave();
   for (const auto& a : lost) a->fail(why);
 }
 

@@ -143,8 +143,8 @@ device_kind kind_that_has(object_state& o, const box& part) noexcept {
     for (const task_record* w : f.writers) // one that has not ended says more than what is valid now
       if (!w->is_done() && !(w->flags & task_record::hidden))
         for (std::size_t d = 1; d < all.count(); ++d)
-          if ((w->kinds & kinds_of(all.info(d).kind)) && all.space_of(d) != 0 &&
-              (w->device_mask >> d & 1) != 0 && found == device_kind::host)
+          if ((w->kinds & kinds_of(all.info(d).kind)) && all.space_of(d) != 0 && (w->device_mask >> d & 1) != 0 &&
+              found == device_kind::host)
             found = all.info(d).kind;
     if (f.valid != 0 && !(f.valid & bit(0)))
       found = all.info(o.instances[static_cast<std::size_t>(__builtin_ctzll(f.valid))].space).kind;

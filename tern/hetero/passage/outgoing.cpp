@@ -33,13 +33,14 @@ struct holding {
   access_request* tells; // null: it has been told
 };
 
-const work_type holding_work{
-    kinds_of(device_kind::host),
-    [](task_record& t) { std::exchange(t.work_as<holding>().tells, nullptr)->granted(&t, {nullptr, 0, 0}); },
-    [](task_record& t) noexcept { // it was not run
-      if (access_request* const tells = t.work_as<holding>().tells) tells->refused(t.failure);
-    },
-    nullptr, [](const task_record&) noexcept -> const char* { return "outgoing data"; }};
+const work_type holding_work{kinds_of(device_kind::host),
+                             [](task_record& t) {
+                               std::exchange(t.work_as<holding>().tells, nullptr)->granted(&t, {nullptr, 0, 0});
+                             },
+                             [](task_record& t) noexcept { // it was not run
+                               if (access_request* const tells = t.work_as<holding>().tells) tells->refused(t.failure);
+                             },
+                             nullptr, [](const task_record&) noexcept -> const char* { return "outgoing data"; }};
 
 } // namespace
 
@@ -89,11 +90,15 @@ void outgoing::hold(bool anywhere) {
   t->work = &holding_work;
   t->kinds = holding_work.kinds;
   t->flags = task_record::hidden | task_record::waits_release | task_record::order_only;
-  r.records().add_use(t) = {object_, part_,
+  r.records().add_use(t) = {object_,
+                            part_,
                             gives_ ? access_mode::read_write : access_mode::read,
-                            0,       part_ == object_->all,
-                            true,    false,
-                            false,   static_cast<std::int32_t>(object_->host_layout.pitch / object_->element),
+                            0,
+                            part_ == object_->all,
+                            true,
+                            false,
+                            false,
+                            static_cast<std::int32_t>(object_->host_layout.pitch / object_->element),
                             nullptr};
   if (!anywhere) return r.request(t, true);
   bool wide = false;

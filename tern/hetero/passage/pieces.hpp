@@ -32,9 +32,7 @@ public:
     return b;
   }
   std::size_t offset(std::size_t i) const noexcept { return i * slice_bytes_ * static_cast<std::size_t>(each_); }
-  std::size_t bytes(std::size_t i) const noexcept {
-    return static_cast<std::size_t>(at(i).extent(d_)) * slice_bytes_;
-  }
+  std::size_t bytes(std::size_t i) const noexcept { return static_cast<std::size_t>(at(i).extent(d_)) * slice_bytes_; }
 
 private:
   box part_;
