@@ -39,7 +39,6 @@
 #include <utility>
 #include <vector>
 
-#include <tern/base/options.hpp>
 #include <tern/global/codec.hpp>
 #include <tern/global/exchange/parts.hpp>
 #include <tern/hetero/hetero_object.hpp>
@@ -48,9 +47,6 @@
 namespace tern {
 
 namespace global {
-
-/// `global-codec`: none, zstd or auto.
-extern const option<std::string> codec_option;
 
 /// What the calling rank's exchanges have sent to others and got from them.
 struct exchange_counts {

@@ -43,6 +43,7 @@
 #include <vector>
 
 #include <tern/base/extents.hpp>
+#include <tern/base/options.hpp>
 #include <tern/base/policy_parameters.hpp>
 
 namespace tern::global {
@@ -110,6 +111,9 @@ private:
   const std::string text_;
   const bool lossless_;
 };
+
+/// `global-codec`: none, zstd or auto, for what names no codec.
+extern const option<std::string> codec_option;
 
 /// A codec by name.
 struct codec_kind {

@@ -20,7 +20,7 @@ TERN_KERNEL(number, int n, int first, TERN_GLOBAL int* out) {
   TERN_REGION_IN(n, 1, 1) { out[item.x] = first + item.x; };
 }
 TERN_KERNEL(waves, int n, float phase, TERN_GLOBAL float* out) {
-  TERN_REGION_IN(n, 1, 1) { out[item.x] = sin(phase + 0.01f * (float)item.x); };
+  TERN_REGION_IN(n, 1, 1) { out[item.x] = sin(phase + 0.01f * (float)(item.x % 1000)); };
 }
 TERN_KERNELS_END(exchange_kernels)
 
@@ -65,12 +65,13 @@ void exchange_numbers(int n, const char* codec) {
 TERN_RANK_TEST(of_each_size_and_lossless_codec) {
   for (const char* const codec : {"", "none", "zstd", "zstd:level=3", "auto"}) {
     if (std::string(codec) != "" && std::string(codec) != "none" && !there_is("zstd")) continue;
-    for (const int n : {1, 100, 5000, 40000}) exchange_numbers(n, codec);
+    for (const int n : {1, 100, 5000, 40000})
+      if (n * tern::size() <= 160000) exchange_numbers(n, codec);
   }
 }
 
 TERN_RANK_TEST(makes_fewer_bytes_where_that_is_wanted) {
-  if (!there_is("zstd")) return;
+  if (!there_is("zstd") || tern::size() > 4) return;
   const auto before = tern::global::count_exchanges();
   exchange_numbers(40000, "zstd");
   const auto after = tern::global::count_exchanges();
@@ -120,9 +121,9 @@ TERN_RANK_TEST(parts_of_larger_objects_with_counts) {
 
 TERN_RANK_TEST(lossy_codecs_encode_everything_the_same_way) {
   if (!there_is("zfp:rate=8")) return;
-  const int ranks = tern::size(), n = 4096;
+  const int ranks = tern::size(), n = 1024;
   hetero_object<float> mine(n * ranks), got(n * ranks), again(n * ranks);
-  tern::submit(exchange_kernels::waves, tern::items(n * ranks), n * ranks, static_cast<float>(tern::rank()),
+  tern::submit(exchange_kernels::waves, tern::items(n * ranks), n * ranks, static_cast<float>(tern::rank() % 4),
                tern::write(mine));
   for (const int rate : {4, 8, 16, 24}) {
     const std::string codec = "zfp:rate=" + std::to_string(rate);
@@ -138,8 +139,7 @@ TERN_RANK_TEST(lossy_codecs_encode_everything_the_same_way) {
     int differ = 0;
     for (int r = 0; r < ranks; ++r)
       for (int i = 0; i < n; ++i) {
-        const double exact =
-            std::sin(static_cast<double>(r) + 0.01 * static_cast<double>(tern::rank() * n + i));
+        const double exact = std::sin(r % 4 + 0.01 * ((tern::rank() * n + i) % 1000));
         most = std::max(most, std::abs(v(r * n + i) - exact));
         differ += v(r * n + i) != w(r * n + i);
       }
@@ -150,7 +150,7 @@ TERN_RANK_TEST(lossy_codecs_encode_everything_the_same_way) {
 
 TERN_RANK_TEST(of_a_part_of_the_ranks) {
   const communicator half = world().split(tern::rank() % 2);
-  const int ranks = half.size(), n = 20000;
+  const int ranks = half.size(), n = 80000 / tern::size();
   const auto mine = numbered(n * ranks, tern::rank() * 1000000);
   hetero_object<int> got(n * ranks);
   tern::alltoall(half, mine, got);
@@ -179,7 +179,8 @@ TERN_RANK_TEST(what_cannot_be_is_said) {
   exchange_numbers(10, ""); // nothing is left of all that
 }
 
-// The task that was to compute a part fails: its rank says why, and so do those that wait for the part.
+// The task that was to compute a part fails: its rank says why, and so do those that wait for the
+// part.
 TERN_RANK_TEST(a_failed_task_fails_the_exchange_everywhere) {
   const int ranks = tern::size();
   hetero_object<int> x(ranks * 100, 0), y(ranks * 100);
@@ -208,9 +209,9 @@ TERN_RANK_TEST(parts_of_other_sizes_are_refused) {
   const std::int64_t more = tern::rank() == 0 ? 30 : 20;
   hetero_object<int> x(ranks * more, 0), y(ranks * more);
   if (tern::rank() == 0)
-    TERN_EXPECT_ERROR(tern::alltoall(world(), x, y), errc::invalid_data, "has sent 80 bytes in an alltoall");
+    TERN_EXPECT_ERROR(tern::alltoall(world(), x, y, "none"), errc::invalid_data, "has sent 80 bytes in an alltoall");
   else
-    TERN_EXPECT_ERROR(tern::alltoall(world(), x, y), errc::invalid_data, "rank 0 has sent 120 bytes");
+    TERN_EXPECT_ERROR(tern::alltoall(world(), x, y, "none"), errc::invalid_data, "rank 0 has sent 120 bytes");
   tern::barrier();
 }
 

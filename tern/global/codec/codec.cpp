@@ -13,6 +13,13 @@
 #include <tern/global/codec/frame.hpp>
 
 namespace tern::global {
+
+const option<std::string> codec_option{"global-codec", "none",
+                                       "a lossless codec for device data of 64 KiB and more that travel without one: "
+                                       "none; zstd; or auto, which is zstd in "
+                                       "those exchanges of which measurements say that it pays",
+                                       one_of({"none", "zstd", "auto"})};
+
 namespace {
 
 // A function's static: static objects are made in any order.

@@ -13,6 +13,8 @@
 
 namespace tern::global::detail {
 
+/// Bytes below which nothing is encoded without being told.
+inline constexpr std::size_t least_encoded = std::size_t{64} << 10;
 inline constexpr std::size_t longest_codec = 55;
 
 /// Stands in front of the encoded bytes.

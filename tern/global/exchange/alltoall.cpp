@@ -19,18 +19,9 @@
 #include <tern/task/wait/waiting.hpp>
 
 namespace tern::global {
-
-const option<std::string> codec_option{
-    "global-codec", "none",
-    "a lossless codec for exchanges of objects that name none: none; zstd; or auto, which is zstd where measurements "
-    "say that it pays",
-    one_of({"none", "zstd", "auto"})};
-
 namespace detail {
 namespace {
 
-constexpr std::size_t least_encoded = std::size_t{64}
-                                      << 10;        ///< bytes below which nothing is encoded without being told
 constexpr std::size_t fibers_ahead = 4;             ///< parts that are encoded or decoded at once
 constexpr char failure_mark[] = "\tTernCannotSend"; ///< in front of a text, in place of a part
 constexpr std::size_t longest_failure = 1000;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
+#include <tern/global/codec/frame.hpp>
 #include <tern/global/transfer/departure.hpp>
 #include <tern/global/transfer/transfer_table.hpp>
 
@@ -30,17 +31,19 @@ struct drop_object {
 } // namespace
 
 packed_object::packed_object(hetero::detail::object_state* handle, const hetero::detail::box& part,
-                             const element_type& of, bool gives)
-    : part_(part), of_(of), any_(handle != nullptr), gives_(gives), handle_(handle) {
+                             const element_type& of, bool gives, std::shared_ptr<const codec> encodes)
+    : part_(part), of_(of), codec_(std::move(encodes)), any_(handle != nullptr), gives_(gives), handle_(handle) {
   if (!any_) return;
+  transfer_table& table = transfer_table::here();
   bytes_ = static_cast<std::size_t>(part.size()) * of.bytes;
-  fits_inside_ = bytes_ <= transfer_table::here().most_inside();
+  if (!codec_ && bytes_ >= least_encoded) codec_ = table.job_codec();
+  fits_inside_ = !codec_ && bytes_ <= table.most_inside();
 }
 
 packed_object::packed_object(packed_object&& other) noexcept
-    : part_(other.part_), of_(other.of_), bytes_(other.bytes_), any_(other.any_), gives_(other.gives_),
-      fits_inside_(other.fits_inside_), in_body_(other.in_body_), handle_(std::exchange(other.handle_, nullptr)),
-      leaves_(std::move(other.leaves_)) {}
+    : part_(other.part_), of_(other.of_), codec_(std::move(other.codec_)), bytes_(other.bytes_), any_(other.any_),
+      gives_(other.gives_), fits_inside_(other.fits_inside_), in_body_(other.in_body_),
+      handle_(std::exchange(other.handle_, nullptr)), leaves_(std::move(other.leaves_)) {}
 
 packed_object::~packed_object() {
   if (handle_) hetero::detail::drop_handle(handle_);
@@ -49,12 +52,17 @@ packed_object::~packed_object() {
 void packed_object::begin() const {
   auto leaves = std::make_shared<departure>(transfer_table::here(), net::node::here(), std::exchange(handle_, nullptr),
                                             part_, gives_);
+  if (codec_) {
+    std::array<std::int32_t, 3> extent{};
+    for (std::size_t i = 0; i < 3; ++i) extent[i] = static_cast<std::int32_t>(part_.extent(i));
+    leaves->encode_by(codec_, shape_in(extent, of_));
+  }
   departure::begin(leaves);
   leaves_ = std::move(leaves);
 }
 
 bool packed_object::become_body(byte_buffer& body, std::optional<net::detail::loan>&) {
-  if (!any_ || fits_inside_) return false;
+  if (!any_ || fits_inside_ || codec_) return false;
   begin();
   if (!leaves_->is_here()) return false;
   body = leaves_->take();
@@ -89,6 +97,7 @@ void packed_object::write(output_archive& ar) const {
       d.how = form::inside;
     } else {
       d.how = form::follows;
+      if (codec_) d.coded = codec_->lossless() ? coding::maybe : coding::always;
       d.number = table.announce(leaves_);
       ar.on_abandon([&table, number = d.number] { table.drop(number); });
     }
@@ -138,7 +147,8 @@ hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, 
     hetero::detail::land_at_once(*made, own(std::move(*body)));
     break;
   case form::follows:
-    transfer_table::here().request(d.origin, d.number, bytes, std::make_unique<hetero::detail::incoming>(*made));
+    transfer_table::here().request(d.origin, d.number, bytes, std::make_unique<hetero::detail::incoming>(*made),
+                                   d.coded, shape_in(d.extent, wanted));
     break;
   }
   return made.release();

@@ -23,9 +23,9 @@ class departure;
 /// elements are first asked for: in `become_body`, or where the archive is written.
 class packed_object {
 public:
-  /// \param handle taken over; null: there is no object.
+  /// \param handle taken over; null: there is no object. \param encodes null: what the job says.
   packed_object(hetero::detail::object_state* handle, const hetero::detail::box& part, const element_type& of,
-                bool gives);
+                bool gives, std::shared_ptr<const codec> encodes = nullptr);
   ~packed_object();
   packed_object(packed_object&& other) noexcept;
   packed_object& operator=(packed_object&&) = delete;
@@ -40,6 +40,7 @@ private:
   void begin() const;
   hetero::detail::box part_;
   element_type of_;
+  std::shared_ptr<const codec> codec_;
   std::size_t bytes_ = 0;
   bool any_, gives_ = false, fits_inside_ = false, in_body_ = false;
   mutable hetero::detail::object_state* handle_; ///< until the departure has it
@@ -48,8 +49,8 @@ private:
 
 template <class T, int N> class argument {
 public:
-  argument(hetero_view<T, N> view, bool gives)
-      : object_(view.release_handle(), view.inside_part(), element_of<T, N>(), gives) {}
+  argument(hetero_view<T, N> view, bool gives, std::shared_ptr<const codec> encodes = nullptr)
+      : object_(view.release_handle(), view.inside_part(), element_of<T, N>(), gives, std::move(encodes)) {}
   bool become_body(byte_buffer& body, std::optional<net::detail::loan>& owed) {
     return object_.become_body(body, owed);
   }

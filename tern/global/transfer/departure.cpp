@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <tern/base/archive.hpp>
+#include <tern/global/codec/frame.hpp>
 #include <tern/net/call/remote_exception.hpp>
 #include <tern/net/packing/packing.hpp>
 
@@ -58,6 +59,22 @@ void departure::requested(int to, std::uint64_t landing, const net::wire_header&
 }
 
 void departure::leave() noexcept {
+  if (codec_ && !data_.failure()) {
+    // Encoding takes long, and whoever came last may be where messages arrive.
+    try {
+      return here_.fibers().spawn([self = shared_from_this()] { self->depart(); }, {.name = "data are encoded"});
+    } catch (...) { // no memory for a fiber: then here
+    }
+  }
+  depart();
+}
+
+byte_buffer departure::encoded(byte_buffer elements) const {
+  byte_buffer frame = encode_frame(*codec_, shape_, elements.bytes());
+  return codec_->lossless() && frame.size() >= elements.size() ? std::move(elements) : std::move(frame);
+}
+
+void departure::depart() noexcept {
   const bool failed = static_cast<bool>(data_.failure());
   try {
     if (failed) {
@@ -65,6 +82,7 @@ void departure::leave() noexcept {
     } else {
       net::wire_header h{data_message().id(), net::flag_range, to_->landing};
       byte_buffer body = take();
+      if (codec_) body = encoded(std::move(body));
       here_.post(to_->rank, std::as_writable_bytes(std::span(&h, 1)), body, {.urgent = true});
     }
   } catch (const std::exception& e) {

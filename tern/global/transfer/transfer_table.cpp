@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
+#include <tern/global/codec/frame.hpp>
 #include <tern/net/call/remote_exception.hpp>
 #include <tern/net/failure/generation.hpp>
 #include <tern/net/rank_local.hpp>
@@ -61,8 +62,10 @@ error bad_message(int source, const std::string& what) {
 const net::handler_record& data_message() noexcept { return data_record; }
 const net::handler_record& failure_message() noexcept { return failure_record; }
 
+// `auto` looks at what exchanges have measured: a message's pace is not known.
 transfer_table::transfer_table()
-    : most_inside_(static_cast<std::size_t>(std::max(0, net::node::here().opts()[inline_option]))) {}
+    : most_inside_(static_cast<std::size_t>(std::max(0, net::node::here().opts()[inline_option]))),
+      job_codec_(net::node::here().opts()[codec_option] == "zstd" ? make_codec("zstd") : nullptr) {}
 
 transfer_table& transfer_table::here() { return tables.get(); }
 transfer_table& transfer_table::of(net::node& rank) { return tables.of(rank); }
@@ -112,9 +115,9 @@ void transfer_table::drop(std::uint64_t number) noexcept {
 }
 
 void transfer_table::request(int origin, std::uint64_t number, std::size_t bytes,
-                             std::unique_ptr<hetero::detail::incoming> into) {
+                             std::unique_ptr<hetero::detail::incoming> into, coding coded, const array_shape& shape) {
   net::node& here = net::node::here();
-  const std::uint64_t landing = enter(arrivals_, arrival{std::move(into), bytes, origin});
+  const std::uint64_t landing = enter(arrivals_, arrival{std::move(into), bytes, origin, coded, shape});
   if (net::detail::abandoned(here)) // likewise
     return abandon(std::make_exception_ptr(net::detail::rank_lost_error(here, "data of a hetero_object")));
   try {
@@ -148,12 +151,34 @@ void transfer_table::take_drop(net::node& here, int source, const net::wire_head
 void transfer_table::take_data(net::node& here, int source, const net::wire_header& h, net::payload& message) {
   arrival a = take_arrival(h.reply, source, "data");
   byte_buffer& body = message.body;
+  if (a.coded == coding::always || (a.coded == coding::maybe && body.size() < a.bytes))
+    return decode(here, h, std::move(a), std::move(body));
   if (body.size() != a.bytes)
     throw bad_message(source,
                       "sent " + std::to_string(body.size()) + " bytes of data in place of " + std::to_string(a.bytes));
   a.into->land(own(std::move(body)));
   add(landed_);
   here.message_done(h);
+}
+
+// Takes long: in a fiber of its own. The message counts until the data have landed.
+void transfer_table::decode(net::node& here, const net::wire_header& h, arrival a, byte_buffer frame) {
+  here.fibers().spawn(
+      [this, &here, h, a = std::move(a), frame = own(std::move(frame))]() mutable {
+        try {
+          byte_buffer elements(a.shape.bytes());
+          decode_frame(frame.bytes(), a.shape, elements.bytes());
+          a.into->land(std::move(elements));
+          add(landed_);
+        } catch (const error& e) {
+          a.into->fail(std::make_exception_ptr(
+              error(e.code(), "from rank " + std::to_string(a.origin) + ": " + e.message(), e.hint())));
+        } catch (...) {
+          a.into->fail(std::current_exception());
+        }
+        here.message_done(h);
+      },
+      {.name = "data are decoded"});
 }
 
 void transfer_table::take_failure(net::node& here, int source, const net::wire_header& h, net::payload& message) {

@@ -10,7 +10,9 @@
 #include <memory>
 
 #include <tern/base/bytes.hpp>
+#include <tern/global/codec.hpp>
 #include <tern/global/transfer/departure.hpp>
+#include <tern/global/transfer/descriptor.hpp>
 #include <tern/global/travel.hpp>
 #include <tern/hetero/passage/incoming.hpp>
 #include <tern/net/call/id_table.hpp>
@@ -30,7 +32,11 @@ public:
   /// Bytes that travel inside of messages, at most.
   std::size_t most_inside() const noexcept { return most_inside_; }
 
-  // Where the data are ------------------------------------------------------------------------------------------------
+  /// For data of `least_encoded` bytes and more whose sender names none; null: none.
+  const std::shared_ptr<const codec>& job_codec() const noexcept { return job_codec_; }
+
+  // Where the data are
+  // ------------------------------------------------------------------------------------------------
   /// \return the number under which they can be requested.
   std::uint64_t announce(std::shared_ptr<departure> what);
   /// They will not be requested. By their own rank.
@@ -39,12 +45,15 @@ public:
   void count_body() noexcept { add(bodies_); }
   void count_given() noexcept override { add(given_); }
 
-  // Where they are to go ----------------------------------------------------------------------------------------------
+  // Where they are to go
+  // ----------------------------------------------------------------------------------------------
   /// Asks `origin` for them; or, if they are not wanted any more, says so.
-  void request(int origin, std::uint64_t number, std::size_t bytes, std::unique_ptr<hetero::detail::incoming> into);
+  void request(int origin, std::uint64_t number, std::size_t bytes, std::unique_ptr<hetero::detail::incoming> into,
+               coding coded = coding::none, const array_shape& shape = {});
   static void refuse(int origin, std::uint64_t number);
 
-  // What arrives. Polling context -------------------------------------------------------------------------------------
+  // What arrives. Polling context
+  // -------------------------------------------------------------------------------------
   void take_request(net::node& here, int source, const net::wire_header& h, net::payload& message);
   void take_drop(net::node& here, int source, const net::wire_header& h, net::payload& message);
   void take_data(net::node& here, int source, const net::wire_header& h, net::payload& message);
@@ -62,7 +71,10 @@ private:
     std::unique_ptr<hetero::detail::incoming> into;
     std::size_t bytes = 0;
     int origin = -1;
+    coding coded = coding::none;
+    array_shape shape{}; ///< if they may be coded
   };
+  void decode(net::node& here, const net::wire_header& h, arrival a, byte_buffer frame);
   using counter = std::atomic<std::uint64_t>;
   static void add(counter& c) noexcept { c.fetch_add(1, std::memory_order_relaxed); } // statistics
   template <class T, class V> std::uint64_t enter(net::detail::id_table<T>& in, V value);
@@ -71,6 +83,7 @@ private:
   void sent(bool failed) noexcept override { add(failed ? failed_ : sent_); }
 
   const std::size_t most_inside_;
+  const std::shared_ptr<const codec> job_codec_;
   tern::detail::spin_lock guard_;
   net::detail::id_table<std::shared_ptr<departure>> departures_;
   net::detail::id_table<arrival> arrivals_;
