@@ -262,30 +262,36 @@ void exchange::run() {
   attempt([&] { keep_own(); });
 
   all_done<void> decoding;
-  std::size_t raw_bytes = 0, raw_peers = 0;
+  std::size_t raw_bytes = 0, decoded_bytes = 0;
   for (std::size_t round = 1; round < n; ++round) {
     const std::size_t from = (me + n - round) % n;
     auto came = std::make_shared<collective_part>(all.receive(static_cast<int>(from)));
     const std::size_t bytes = came->elements().size();
     if (bytes == in_[from].bytes()) {
       raw_bytes += bytes;
-      ++raw_peers;
       attempt([&] { take(from, came->elements()); });
       continue;
     }
+    decoded_bytes += in_[from].bytes();
     if (decoding.size() >= fibers_ahead) attempt([&] { decoding.pop(); });
     decoding.push(async([this, from, came] { take(from, came->elements()); }, {.name = "alltoall decodes"}));
   }
-  // Parts of all come at once, by what they share: so it is the exchange that has a pace. Encoded
-  // ones say nothing of it.
-  if (decides_ && raw_peers + 1 == n && raw_bytes >= least_encoded) {
+  while (decoding.size() > 0) attempt([&] { decoding.pop(); });
+  // Parts of all come at once, by what they share: so it is the exchange that has a pace. Where some are encoded and
+  // others are not, it says nothing.
+  if (decides_ && n > 1 && raw_bytes + decoded_bytes >= least_encoded && (raw_bytes == 0 || decoded_bytes == 0)) {
     const double took = seconds_since(began);
     with_advice([&](codec_advice& a) {
-      for (std::size_t peer = 0; peer < n; ++peer)
-        if (peer != me) a.sent(ranks_.job_rank(static_cast<int>(peer)), raw_bytes, took);
+      for (std::size_t peer = 0; peer < n; ++peer) {
+        if (peer == me) continue;
+        const int rank = ranks_.job_rank(static_cast<int>(peer));
+        if (decoded_bytes == 0)
+          a.sent(rank, raw_bytes, took);
+        else
+          a.sent_encoded(rank, element_of_shape(in_[peer].shape()), decoded_bytes, took);
+      }
     });
   }
-  while (decoding.size() > 0) attempt([&] { decoding.pop(); });
   all.settle();
   for (part& p : out_) p.release();
   for (part& p : in_) p.release();

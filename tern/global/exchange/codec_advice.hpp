@@ -18,6 +18,9 @@ namespace tern::global::detail {
 /// 1/E, r/B and 1/D, where r is what is left of a byte: all three go on at once. Encoding pays
 /// below 0.9 of 1/B. One question in 64 is answered against that, so that what has changed is seen.
 ///
+/// Once all of an exchange has been encoded, what that took counts in place of the three: where
+/// sending takes the processor's time too, they do not go on at once.
+///
 /// What is not known: nothing pays before B has been measured. Threads: one at a time.
 class codec_advice {
 public:
@@ -30,15 +33,19 @@ public:
 
   /// Bytes that were not encoded have come within so many seconds.
   void sent(int peer, std::size_t bytes, double seconds);
+  /// The same of elements that were all encoded: so much raw data.
+  void sent_encoded(int peer, element of, std::size_t bytes, double seconds);
   void encoded(element of, std::size_t bytes, double seconds);
   void decoded(element of, std::size_t bytes, double seconds);
 
 private:
-  // The best of the last few: what takes longer has waited for something else.
   class pace {
   public:
     void add(std::size_t bytes, double seconds) noexcept;
-    double seconds_a_byte() const noexcept; ///< 0: not known
+    /// Of the last few. What takes longer on the wire than the best has waited for something else;
+    /// codecs have the load of the moment, which is what counts. 0: not known.
+    double best() const noexcept;
+    double mean() const noexcept;
 
   private:
     std::array<double, 8> last_{};
@@ -48,8 +55,11 @@ private:
     pace encode, decode;
   };
   double slowest(element of) const;
+  /// \return seconds a byte if it is encoded, as far as is known.
+  double expected(int peer, element of, double left, double raw) const;
   std::map<int, pace> wires_;
   std::map<element, codec_pace> codecs_;
+  std::map<std::pair<int, element>, pace> outcomes_;
   std::uint64_t asked_ = 0;
 };
 

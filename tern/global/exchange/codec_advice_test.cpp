@@ -53,6 +53,20 @@ TEST(codec_advice, tries_the_other_way_now_and_then) {
   EXPECT_EQ(tries, 630);
 }
 
+TEST(codec_advice, believes_what_it_has_seen) {
+  codec_advice a;
+  a.sent(1, mega, 0.004);
+  a.encoded(floats, mega, 0.002);
+  a.decoded(floats, mega, 0.001);
+  EXPECT_TRUE(a.may_pay(1, floats));
+  EXPECT_TRUE(a.pays(1, floats, 0.5));
+  a.sent_encoded(1, floats, mega, 0.02); // they did not go on at once
+  EXPECT_FALSE(a.may_pay(1, floats));
+  EXPECT_FALSE(a.pays(1, floats, 0.5));
+  for (int i = 0; i < 8; ++i) a.sent(1, mega, 0.1); // the wire is slower than that
+  EXPECT_TRUE(a.pays(1, floats, 0.5));
+}
+
 TEST(codec_advice, takes_the_best_of_the_last_few) {
   codec_advice a;
   a.encoded(floats, mega, 0.01);
