@@ -21,8 +21,8 @@
 
 namespace tern::bench {
 
-/// Complex numbers of n³ points, n / P planes on each of P ranks: [z][y][x], each two floats. `forward`
-/// leaves [z][y][x] with all z, and n / P of y. One fiber a rank.
+/// Complex numbers of n³ points, n / P planes on each of P ranks: [z][y][x], each two floats.
+/// `forward` leaves [z][y][x] with all z, and n / P of y. One fiber a rank.
 class slab_fft {
 public:
   /// \param planning FFTW_ESTIMATE or FFTW_MEASURE, which writes to both.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Starts programs of two ranks, or more, under an MPI's launcher or as threads, ours and rivals alike.
+/// Starts programs of two or more ranks, under an MPI's launcher or as threads, ours and rivals
+/// alike.
 
 #include "bench/harness/harness.hpp"
 

@@ -209,6 +209,7 @@ void exchange::run() {
     return true;
   };
   const auto began = fiber_clock::now();
+  std::size_t raw_bytes = 0, encoded_bytes = 0;
 
   struct made {
     bool by_fiber = false;
@@ -235,6 +236,7 @@ void exchange::run() {
       out_[to].acquire();
       if (frame.empty()) raw = out_[to].packed();
     });
+    (frame.empty() ? raw_bytes : encoded_bytes) += out_[to].bytes();
     const std::size_t bytes = frame.empty() ? raw.size() : frame.size();
     memory.parts.fetch_add(1, std::memory_order_relaxed);
     memory.encoded.fetch_add(frame.empty() ? 0 : 1, std::memory_order_relaxed);
@@ -262,33 +264,30 @@ void exchange::run() {
   attempt([&] { keep_own(); });
 
   all_done<void> decoding;
-  std::size_t raw_bytes = 0, decoded_bytes = 0;
   for (std::size_t round = 1; round < n; ++round) {
     const std::size_t from = (me + n - round) % n;
     auto came = std::make_shared<collective_part>(all.receive(static_cast<int>(from)));
     const std::size_t bytes = came->elements().size();
     if (bytes == in_[from].bytes()) {
-      raw_bytes += bytes;
       attempt([&] { take(from, came->elements()); });
       continue;
     }
-    decoded_bytes += in_[from].bytes();
     if (decoding.size() >= fibers_ahead) attempt([&] { decoding.pop(); });
     decoding.push(async([this, from, came] { take(from, came->elements()); }, {.name = "alltoall decodes"}));
   }
   while (decoding.size() > 0) attempt([&] { decoding.pop(); });
-  // Parts of all come at once, by what they share: so it is the exchange that has a pace. Where some are encoded and
-  // others are not, it says nothing.
-  if (decides_ && n > 1 && raw_bytes + decoded_bytes >= least_encoded && (raw_bytes == 0 || decoded_bytes == 0)) {
+  // Parts of all travel at once, by what they share: so it is the exchange that has a pace, as this
+  // rank has sent all of it. Ranks decide apart, and all come to what is best soon.
+  if (decides_ && raw_bytes + encoded_bytes >= least_encoded && (raw_bytes == 0 || encoded_bytes == 0)) {
     const double took = seconds_since(began);
     with_advice([&](codec_advice& a) {
       for (std::size_t peer = 0; peer < n; ++peer) {
         if (peer == me) continue;
         const int rank = ranks_.job_rank(static_cast<int>(peer));
-        if (decoded_bytes == 0)
+        if (encoded_bytes == 0)
           a.sent(rank, raw_bytes, took);
         else
-          a.sent_encoded(rank, element_of_shape(in_[peer].shape()), decoded_bytes, took);
+          a.sent_encoded(rank, element_of_shape(out_[peer].shape()), encoded_bytes, took);
       }
     });
   }
