@@ -35,8 +35,7 @@ public:
   /// For data of `least_encoded` bytes and more whose sender names none; null: none.
   const std::shared_ptr<const codec>& job_codec() const noexcept { return job_codec_; }
 
-  // Where the data are
-  // ------------------------------------------------------------------------------------------------
+  // Where the data are ------------------------------------------------------------------------------------------------
   /// \return the number under which they can be requested.
   std::uint64_t announce(std::shared_ptr<departure> what);
   /// They will not be requested. By their own rank.
@@ -45,15 +44,13 @@ public:
   void count_body() noexcept { add(bodies_); }
   void count_given() noexcept override { add(given_); }
 
-  // Where they are to go
-  // ----------------------------------------------------------------------------------------------
+  // Where they are to go ----------------------------------------------------------------------------------------------
   /// Asks `origin` for them; or, if they are not wanted any more, says so.
   void request(int origin, std::uint64_t number, std::size_t bytes, std::unique_ptr<hetero::detail::incoming> into,
                coding coded = coding::none, const array_shape& shape = {});
   static void refuse(int origin, std::uint64_t number);
 
-  // What arrives. Polling context
-  // -------------------------------------------------------------------------------------
+  // What arrives. Polling context -------------------------------------------------------------------------------------
   void take_request(net::node& here, int source, const net::wire_header& h, net::payload& message);
   void take_drop(net::node& here, int source, const net::wire_header& h, net::payload& message);
   void take_data(net::node& here, int source, const net::wire_header& h, net::payload& message);
