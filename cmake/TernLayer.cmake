@@ -74,7 +74,7 @@ if(TERN_SANITIZE)
   endif()
 endif()
 # The fuzzer follows the branches that these layers take; its main() is linked to the fuzz targets alone.
-set(TERN_FUZZED_LAYERS base trace task net)
+set(TERN_FUZZED_LAYERS base trace task net global)
 if(TERN_BUILD_FUZZERS AND NOT (CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND TERN_SANITIZE))
   message(FATAL_ERROR "TERN_BUILD_FUZZERS needs clang's libFuzzer and its address sanitizer: use the preset asan")
 endif()

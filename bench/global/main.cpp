@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -170,6 +171,86 @@ void add_move(metrics& all) {
                  .rival = both["argument"]});
 }
 
+// Exchanges among four ranks ------------------------------------------------------------------------------------------
+
+/// The host's network as one of 100 Mbit/s: the loopback of a name space of its own. \throws absent
+/// without the rights, or the tools, for that.
+launch_shape slow_network() {
+  static const bool there = [] {
+    const char* const made = "ip netns del tern-slow 2>/dev/null; ip netns add tern-slow 2>/dev/null && "
+                             "ip netns exec tern-slow ip link set lo up 2>/dev/null && "
+                             "ip netns exec tern-slow tc qdisc replace dev lo root tbf rate 100mbit burst 512kb "
+                             "latency 400ms 2>/dev/null";
+    if (std::system(made) != 0) return false;
+    std::atexit([] { static_cast<void>(std::system("ip netns del tern-slow 2>/dev/null")); });
+    return true;
+  }();
+  if (!there) throw absent("a network name space with tc (root, iproute2)");
+  return {.ranks = 4,
+          .before = {"ip", "netns", "exec", "tern-slow"},
+          .options = {"--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"}};
+}
+
+series exchange(const words& arguments, bool slow = false) {
+  return series([=] {
+#ifndef BENCH_HAS_FFTW
+    if (arguments.front() == "fft") throw absent("FFTW with MPI");
+#endif
+    if (!slow)
+      return run_tern_ranks(mpi::open_mpi, command_line(BENCH_GLOBAL_EXCHANGE, arguments), spinning::chosen, {},
+                            {.ranks = 4});
+    return run_tern_ranks(mpi::open_mpi, command_line(BENCH_GLOBAL_EXCHANGE, arguments), spinning::chosen,
+                          {{"TERN_MPI_RINGS", "off"}}, slow_network()); // else shared memory carries everything
+  });
+}
+series exchange_by_mpi(const words& arguments) {
+  return series([=] {
+    if (std::string(BENCH_GLOBAL_EXCHANGE_MPI).empty()) throw absent("Open MPI");
+    return run_rival_ranks(mpi::open_mpi, command_line(BENCH_GLOBAL_EXCHANGE_MPI, arguments), rival_settings::defaults,
+                           {.ranks = 4});
+  });
+}
+
+void add_exchanges(metrics& all, const scale& of) {
+  const std::string bytes = of("4194304", "65536"), time = of("0.5", "0.01");
+  const series wires = exchange({"wire", "-", bytes, "0"});
+  for (const int rate : {4, 8, 16, 24}) // both ways: no more, and no less, than 1 % beside it
+    all.push_back({.name = "global.wire.rate" + std::to_string(rate),
+                   .unit = "of the bytes",
+                   .target = 1.01,
+                   .rival_name = "rate/32",
+                   .ours = wires[std::to_string(rate)],
+                   .rival = budget(rate / 32.0),
+                   .once = true});
+  all.push_back({.name = "global.alltoall",
+                 .unit = "ms",
+                 .target = 1.05,
+                 .rival_name = "MPI_Alltoall",
+                 .ours = exchange({"all", "none", bytes, time})["ms"],
+                 .rival = exchange_by_mpi({"all", bytes, time})["ms"]});
+  all.push_back({.name = "global.alltoall.auto",
+                 .unit = "ms",
+                 .target = 1.05,
+                 .rival_name = "codec none",
+                 .ours = exchange({"all", "auto", bytes, time})["ms"],
+                 .rival = exchange({"all", "none", bytes, time})["ms"]});
+  for (const auto& [rate, target] : {std::pair("4", 0.25), std::pair("8", 0.40)})
+    all.push_back({.name = std::string("global.alltoall.slow.rate") + rate,
+                   .unit = "ms",
+                   .target = target,
+                   .rival_name = "codec none",
+                   .ours = exchange({"all", std::string("zfp:rate=") + rate, bytes, "0"}, true)["ms"],
+                   .rival = exchange({"all", "none", bytes, "0"}, true)["ms"],
+                   .once = true});
+  const std::string n = of("128", "16");
+  all.push_back({.name = "global.fft",
+                 .unit = "ms",
+                 .target = 1.05,
+                 .rival_name = "FFTW-MPI",
+                 .ours = exchange({"fft", "none", n, time})["ms"],
+                 .rival = exchange_by_mpi({"fft", n, time})["ms"]});
+}
+
 metrics all_lines(const scale& of) {
   metrics all;
   add_arguments(all, of);
@@ -178,6 +259,7 @@ metrics all_lines(const scale& of) {
   add_devices(all);
   add_keep(all, of);
   add_move(all);
+  add_exchanges(all, of);
   return all;
 }
 

@@ -22,12 +22,14 @@ words split(const std::string& text) {
   return parts;
 }
 
-words launched(mpi library, const words& program) {
+words launched(mpi library, const words& program, const launch_shape& shape) {
   const bool open = library == mpi::open_mpi;
   words line = split(open ? BENCH_OPENMPI_LAUNCHER : BENCH_MPICH_LAUNCHER);
   if (line.empty()) throw absent(open ? "Open MPI" : "MPICH");
   if (cores().size() < 2) throw absent("a second core");
-  line.insert(line.end(), {"-np", "2"});
+  line.insert(line.begin(), shape.before.begin(), shape.before.end());
+  line.insert(line.end(), shape.options.begin(), shape.options.end());
+  line.insert(line.end(), {"-np", std::to_string(shape.ranks)});
   line.insert(line.end(), program.begin(), program.end());
   return line;
 }
@@ -52,16 +54,17 @@ words command_line(const std::string& program, const words& arguments) {
   return line;
 }
 
-nlohmann::json run_rival_ranks(mpi library, const words& program, rival_settings how) {
-  return run_for_json(launched(library, program), {}, how == rival_settings::as_ours ? same : environment{});
+nlohmann::json run_rival_ranks(mpi library, const words& program, rival_settings how, const launch_shape& shape) {
+  return run_for_json(launched(library, program, shape), {}, how == rival_settings::as_ours ? same : environment{});
 }
 
-nlohmann::json run_tern_ranks(mpi library, const words& program, spinning how, environment more) {
+nlohmann::json run_tern_ranks(mpi library, const words& program, spinning how, environment more,
+                              const launch_shape& shape) {
   more = with(how, std::move(more));
   // What a user gets comes from the plug-in.
   if (how == spinning::always) more.insert(more.begin(), same.begin(), same.end());
   more.emplace_back("TERN_WORKERS", "1");
-  return run_for_json(launched(library, program), {}, more);
+  return run_for_json(launched(library, program, shape), {}, more);
 }
 
 nlohmann::json run_tern_threads(const words& program, spinning how) {

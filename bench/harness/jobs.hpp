@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// Starts programs of two ranks, under an MPI's launcher or as threads, ours and rivals alike.
+/// Starts programs of two or more ranks, under an MPI's launcher or as threads, ours and rivals
+/// alike.
 
 #include "bench/harness/harness.hpp"
 
@@ -25,11 +26,20 @@ enum class rival_settings { as_ours, defaults };
 /// each rank has a CPU, or as good as for ever, as raw MPI does, or as ours finds right by itself.
 enum class spinning { usual, always, chosen };
 
+/// How a job of another kind is launched.
+struct launch_shape {
+  int ranks = 2;
+  words before = {};  ///< in front of the launcher: `ip netns exec NAME`
+  words options = {}; ///< of the launcher's
+};
+
 /// What a rival reports. All \throw absent if the launcher, the library or a second core is not
 /// there.
-nlohmann::json run_rival_ranks(mpi library, const words& program, rival_settings how = rival_settings::as_ours);
+nlohmann::json run_rival_ranks(mpi library, const words& program, rival_settings how = rival_settings::as_ours,
+                               const launch_shape& shape = {});
 /// What ours does, as users run it but for `more`.
-nlohmann::json run_tern_ranks(mpi library, const words& program, spinning how, environment more = {});
+nlohmann::json run_tern_ranks(mpi library, const words& program, spinning how, environment more = {},
+                              const launch_shape& shape = {});
 /// Two ranks that are threads, each bound to a core.
 nlohmann::json run_tern_threads(const words& program, spinning how);
 /// One rank, with so many workers. Its program depends neither on MPI nor on how idle ranks wait.

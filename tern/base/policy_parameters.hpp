@@ -18,8 +18,9 @@ class policy_parameters {
 public:
   policy_parameters() = default;
   /// \param text `limit=2,neighbours=4`; may be empty. \param of the policy, for error texts.
+  /// \param what it is, if it is no policy.
   /// \throws error(invalid_option) for what is no list of NAME=VALUE, or gives one twice.
-  policy_parameters(std::string of, std::string_view text);
+  policy_parameters(std::string of, std::string_view text, const char* what = "policy");
 
   /// \throws error(invalid_option) that names policy, parameter and bounds if the value is no
   /// number or out of bounds.
@@ -36,7 +37,7 @@ public:
 private:
   const std::string* find(const std::string& name, const std::string& shown);
   [[noreturn]] void bad(const std::string& name, const std::string& value, const std::string& wanted) const;
-  std::string of_;
+  std::string of_; ///< "policy diffusion"
   std::map<std::string, std::string> given_;
   std::map<std::string, std::string> asked_; ///< with their defaults, for the error's text
 };

@@ -3,12 +3,17 @@
 /// \file
 /// Data of devices in messages: with this header a `hetero_object` is an argument like any value.
 ///
-///     void take(int step, tern::hetero_object<double> face) {       // runs when the message arrives
-///       tern::submit(blend, tern::items(n), n, tern::read(face), tern::read_write(mine)); // waits for the data
+///     void take(int step, tern::hetero_object<double> face) {       // runs when the message
+/// arrives
+///       tern::submit(blend, tern::items(n), n, tern::read(face), tern::read_write(mine)); // waits
+/// for the data
 ///     }
-///     tern::submit(pack, tern::items(n), n, tern::read(field), tern::write(face)); // on any device
-///     tern::send<&take>(neighbour, step, face);                      // does not wait for that task
-///     tern::submit(pack, tern::items(n), n, tern::read(field), tern::write(face)); // waits until the data have left
+///     tern::submit(pack, tern::items(n), n, tern::read(field), tern::write(face)); // on any
+/// device
+///     tern::send<&take>(neighbour, step, face);                      // does not wait for that
+/// task
+///     tern::submit(pack, tern::items(n), n, tern::read(field), tern::write(face)); // waits until
+/// the data have left
 ///
 /// **One rule: a transfer is two tasks.** At the source, a task that reads the object, submitted
 /// where `send` or `call` is called. At the target, one that writes a new object, submitted before
@@ -41,6 +46,9 @@
 /// if the host has them and no task is to write them; else as the message's body under the same
 /// condition, the first of a message; else the receiver asks for them, and they follow.
 ///
+/// `compressed(view, "zfp:rate=16")` travels encoded (codec.hpp), whatever its size and wherever it
+/// is, and arrives as an object like any other. It is decoded before tasks see it.
+///
 /// A transfer counts as a message under way until its data have landed: for `quiesce`, for `finish`
 /// and epochs, and for the end of the job.
 ///
@@ -54,11 +62,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include <tern/base/archive.hpp>
 #include <tern/base/options.hpp>
+#include <tern/global/codec.hpp>
 #include <tern/global/transfer/argument.hpp>
 #include <tern/global/transfer/descriptor.hpp>
 #include <tern/hetero/hetero_object.hpp>
@@ -94,6 +105,24 @@ transfer_counts count_transfers();
 
 } // namespace global
 
+/// A view on its way into a message, which will be encoded.
+template <class T, int N> struct compressed_view {
+  hetero_view<T, N> view;
+  std::shared_ptr<const global::codec> how;
+};
+/// An argument for a parameter of type `hetero_object<T, N>`. Whatever the codec, the source's
+/// writers wait until the elements have been encoded. \throws error(invalid_option) for a codec
+/// that is not there; error(invalid_argument) for one that does not take the elements;
+/// error(unsupported) that names the package that Tern was built without.
+template <class T, int N> compressed_view<T, N> compressed(const hetero_view<T, N>& view, std::string_view codec) {
+  auto how = global::make_codec(codec);
+  global::check_codec(*how, global::shape_of<T, N>(view.size()));
+  return {view, std::move(how)};
+}
+template <class T, int N> compressed_view<T, N> compressed(const hetero_object<T, N>& object, std::string_view codec) {
+  return compressed<T, N>(static_cast<const hetero_view<T, N>&>(object), codec);
+}
+
 namespace detail {
 
 /// In messages.
@@ -116,15 +145,20 @@ namespace net::detail {
 template <class T, int N> struct argument_form<hetero_object<T, N>> {
   static constexpr bool is = true;
   template <class A> static global::detail::argument<T, N> make(A&& a) {
-    constexpr bool fits = std::is_convertible_v<const std::remove_cvref_t<A>&, const hetero_view<T, N>&>;
-    static_assert(fits, "this parameter is a hetero_object: its argument is one, or a view, of the same elements and "
-                        "dimensions");
-    if constexpr (fits) {
-      const hetero_view<T, N>& view = a;
-      if (view) global::detail::about_to_send(*view.inside(), view.inside_part());
-      return {std::forward<A>(a), !std::is_lvalue_reference_v<A> && !std::is_const_v<A>};
+    if constexpr (std::is_same_v<std::remove_cvref_t<A>, compressed_view<T, N>>) {
+      if (a.view) global::detail::about_to_send(*a.view.inside(), a.view.inside_part());
+      return {a.view, false, a.how};
     } else {
-      return {hetero_object<T, N>(), false};
+      constexpr bool fits = std::is_convertible_v<const std::remove_cvref_t<A>&, const hetero_view<T, N>&>;
+      static_assert(fits, "this parameter is a hetero_object: its argument is one, or a view, of the same elements and "
+                          "dimensions");
+      if constexpr (fits) {
+        const hetero_view<T, N>& view = a;
+        if (view) global::detail::about_to_send(*view.inside(), view.inside_part());
+        return {std::forward<A>(a), !std::is_lvalue_reference_v<A> && !std::is_const_v<A>};
+      } else {
+        return {hetero_object<T, N>(), false};
+      }
     }
   }
   static void load(input_archive& ar, byte_buffer& body, bool& body_used, hetero_object<T, N>& x) {

@@ -31,7 +31,7 @@ while (($# > 0)); do
   esac
   shift
 done
-((${#targets[@]} > 0)) || targets=(fuzz_archive fuzz_checkpoint fuzz_message fuzz_node fuzz_text)
+((${#targets[@]} > 0)) || targets=(fuzz_archive fuzz_checkpoint fuzz_codec fuzz_message fuzz_node fuzz_text)
 
 cd -- "$root"
 scratch=build/fuzz/corpus findings=build/fuzz/findings

@@ -180,6 +180,25 @@ def checkpoint() -> dict[str, bytes]:
     return seeds
 
 
+def codec() -> dict[str, bytes]:
+    SIGNED, GIVEN, CODECS = 0x40, 0x80, 7
+    HEADER = {"stored": 8, "extent": 20, "element": 28, "kind": 32, "codec": 33, "unused": 88}
+
+    def one(shape: int, how: int, content: bytes, *changes: tuple[int, int]) -> bytes:
+        return u8(shape) + u8(how) + u8(len(changes)) + b"".join(u16(at) + u8(to) for at, to in changes) + content
+
+    floats = struct.pack("<60f", *(0.25 * i * i - 3 * i for i in range(60)))
+    seeds = {f"codec-{c}": one(2, c, floats) for c in range(CODECS)}
+    seeds |= {f"doubles-{c}": one(3, c, doubles(*(1 / (i + 1) for i in range(90)))) for c in range(CODECS)}
+    seeds |= {f"field-{name}": one(0, SIGNED | 1, floats, (at, 7)) for name, at in HEADER.items()}
+    seeds |= {f"stream-{c}": one(0, SIGNED | c, floats, (96, 255), (99, 0), (110, 3)) for c in range(CODECS)}
+    seeds |= {f"given-{c}": one(6, GIVEN | c, floats[:64]) for c in range(CODECS)}
+    seeds["damaged"] = one(4, 1, floats, (100, 1))
+    seeds["cut"] = one(4, SIGNED | 1, floats, (0xff00, 9))
+    seeds["nothing"] = one(4, SIGNED, floats, (0xff00, 255), (0xff00, 255))
+    return seeds
+
+
 def words() -> dict[str, bytes]:
     worlds = [
         "", "ranks=4", "ranks=256,workers=4,seed=7,topology=fat-tree:16:8:4,taper=0.5,faults=delay:reorder:crash=3@2ms",
@@ -208,8 +227,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent / "corpus")
     out = parser.parse_args().out
-    for target, seeds in (("archive", archive()), ("checkpoint", checkpoint()), ("message", message()), ("node", node()),
-                          ("text", words())):
+    for target, seeds in (("archive", archive()), ("checkpoint", checkpoint()), ("codec", codec()),
+                          ("message", message()), ("node", node()), ("text", words())):
         folder = out / f"fuzz_{target}"
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():

@@ -43,18 +43,18 @@ constexpr unit units[] = {{"ns", 1e9}, {"us", 1e6}, {"ms", 1e3}, {"s", 1}, {"", 
 
 } // namespace
 
-policy_parameters::policy_parameters(std::string of, std::string_view text) : of_(std::move(of)) {
+policy_parameters::policy_parameters(std::string of, std::string_view text, const char* what)
+    : of_(std::string(what) + " " + of) {
   while (!text.empty()) {
     const std::size_t comma = text.find(',');
     const std::string_view one = text.substr(0, comma);
     const std::size_t equals = one.find('=');
     if (equals == 0 || equals == one.npos || comma + 1 == text.size())
-      throw error(errc::invalid_option, "policy " + of_ + " cannot have the parameter \"" + std::string(one) + "\"",
+      throw error(errc::invalid_option, of_ + " cannot have the parameter \"" + std::string(one) + "\"",
                   "give parameters as NAME=VALUE, with commas between them");
     const std::string name(one.substr(0, equals));
     if (!given_.emplace(name, one.substr(equals + 1)).second)
-      throw error(errc::invalid_option, "policy " + of_ + " has been given the parameter " + name + " twice",
-                  "give each one once");
+      throw error(errc::invalid_option, of_ + " has been given the parameter " + name + " twice", "give each one once");
     text = comma == text.npos ? std::string_view() : text.substr(comma + 1);
   }
 }
@@ -105,7 +105,7 @@ void policy_parameters::finish() const {
       names.push_back(asked);
     }
     const std::string near = tern::detail::nearest(name, names, "");
-    throw error(errc::invalid_option, "policy " + of_ + " has no parameter \"" + name + "\"",
+    throw error(errc::invalid_option, of_ + " has no parameter \"" + name + "\"",
                 there.empty() ? "it has none" : near + (near.empty() ? "" : " ") + "it has, by default: " + there);
   }
 }
@@ -117,8 +117,7 @@ const std::string* policy_parameters::find(const std::string& name, const std::s
 }
 
 void policy_parameters::bad(const std::string& name, const std::string& value, const std::string& wanted) const {
-  throw error(errc::invalid_option, "policy " + of_ + ": parameter " + name + " cannot be \"" + value + "\"",
-              "allowed: " + wanted);
+  throw error(errc::invalid_option, of_ + ": parameter " + name + " cannot be \"" + value + "\"", "allowed: " + wanted);
 }
 
 policy_text split_policy(std::string_view text) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
+#include <tern/global/codec/frame.hpp>
 #include <tern/global/transfer/departure.hpp>
 #include <tern/global/transfer/transfer_table.hpp>
 #include <tern/hetero/passage/at_once.hpp>
@@ -54,15 +55,18 @@ void about_to_send(hetero::detail::object_state& o, const hetero::detail::box& p
 }
 
 packed_object::packed_object(hetero::detail::object_state* handle, const hetero::detail::box& part,
-                             const element_type& of, bool gives)
-    : part_(part), of_(of), any_(handle != nullptr), gives_(gives), handle_(handle) {
+                             const element_type& of, bool gives, std::shared_ptr<const codec> encodes)
+    : part_(part), of_(of), codec_(std::move(encodes)), any_(handle != nullptr), gives_(gives), handle_(handle) {
   if (!any_) return;
+  transfer_table& table = transfer_table::here();
   bytes_ = static_cast<std::size_t>(part.size()) * of.bytes;
-  fits_inside_ = bytes_ <= transfer_table::here().most_inside();
+  if (!codec_ && bytes_ >= least_encoded) codec_ = table.job_codec();
+  fits_inside_ = !codec_ && bytes_ <= table.most_inside();
 }
 
 packed_object::packed_object(packed_object&& other) noexcept
-    : part_(other.part_), of_(other.of_), bytes_(other.bytes_), sum_(other.sum_), kind_(other.kind_), any_(other.any_),
+    : part_(other.part_), of_(other.of_), codec_(std::move(other.codec_)), bytes_(other.bytes_), sum_(other.sum_),
+      kind_(other.kind_), any_(other.any_),
       gives_(other.gives_), fits_inside_(other.fits_inside_), in_body_(other.in_body_),
       handle_(std::exchange(other.handle_, nullptr)), leaves_(std::move(other.leaves_)) {}
 
@@ -74,17 +78,22 @@ packed_object::~packed_object() {
 void packed_object::begin() const {
   kind_ = hetero::detail::kind_that_has(*handle_, part_);
   auto leaves = std::make_shared<departure>(transfer_table::here(), net::node::here(), std::exchange(handle_, nullptr),
-                                            part_, gives_);
+                                            part_, gives_, static_cast<bool>(codec_));
+  if (codec_) {
+    std::array<std::int32_t, 3> extent{};
+    for (std::size_t i = 0; i < 3; ++i) extent[i] = static_cast<std::int32_t>(part_.extent(i));
+    leaves->encode_by(codec_, shape_in(extent, of_));
+  }
   departure::begin(leaves);
   leaves_ = std::move(leaves);
 }
 
 bool packed_object::become_body(byte_buffer& body, std::optional<net::detail::loan>&) {
-  if (!any_ || fits_inside_) return false;
+  if (!any_ || fits_inside_ || codec_) return false;
   transfer_table& table = transfer_table::here();
   if (bytes_ < net::detail::least_body) { // two copies cost less than a body
     fits_inside_ = hetero::detail::can_leave_at_once(*handle_, part_);
-    if (fits_inside_) return false;
+    if (fits_inside_ || codec_) return false;
   } else if (gives_) {
     body = hetero::detail::give_at_once(*handle_, part_);
     if (!body.empty()) {
@@ -180,6 +189,7 @@ void packed_object::follow(descriptor& d, output_archive& ar) const {
   if (!leaves_) begin();
   d.how = form::follows;
   d.kind = static_cast<std::uint16_t>(kind_);
+  if (codec_) d.coded = codec_->lossless() ? coding::maybe : coding::always;
   d.number = table.announce(std::move(leaves_));
   ar.on_abandon([&table, number = d.number] { table.drop(number); });
 }
@@ -231,10 +241,11 @@ hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, 
     hetero::detail::land_at_once(*made, hetero::detail::own_memory(std::move(*body)));
     break;
   case form::follows:
-    ar.on_complete([d, bytes, what = hetero::detail::text_of(*made, hetero::detail::all_of(*made)),
+    ar.on_complete([d, bytes, shape = shape_in(d.extent, wanted), what = hetero::detail::text_of(*made, hetero::detail::all_of(*made)),
                     device = hetero::detail::device_to_land_on(*made, static_cast<hetero::device_kind>(d.kind)),
                     into = std::make_unique<hetero::detail::incoming>(*made)]() mutable {
-      transfer_table::here().request(d.origin, d.number, bytes, std::move(into), std::move(what), device);
+      transfer_table::here().request(d.origin, d.number, bytes, std::move(into), std::move(what), device, d.coded,
+                                     shape);
     });
     break;
   }

@@ -25,9 +25,9 @@ class departure;
 /// in the moment (passage/at_once.hpp) has no reader.
 class packed_object {
 public:
-  /// \param handle taken over; null: there is no object.
+  /// \param handle taken over; null: there is no object. \param encodes null: what the job says.
   packed_object(hetero::detail::object_state* handle, const hetero::detail::box& part, const element_type& of,
-                bool gives);
+                bool gives, std::shared_ptr<const codec> encodes = nullptr);
   ~packed_object();
   packed_object(packed_object&& other) noexcept;
   packed_object& operator=(packed_object&&) = delete;
@@ -46,6 +46,7 @@ private:
   void follow(descriptor& d, output_archive& ar) const;
   hetero::detail::box part_;
   element_type of_;
+  std::shared_ptr<const codec> codec_;
   std::size_t bytes_ = 0;
   std::uint64_t sum_ = 0;                                        ///< of the body, if it is verified
   mutable hetero::device_kind kind_ = hetero::device_kind::host; ///< of the device that has the elements
@@ -60,8 +61,8 @@ void about_to_send(hetero::detail::object_state& o, const hetero::detail::box& p
 
 template <class T, int N> class argument {
 public:
-  argument(hetero_view<T, N> view, bool gives)
-      : object_(view.release_handle(), view.inside_part(), element_of<T, N>(), gives) {}
+  argument(hetero_view<T, N> view, bool gives, std::shared_ptr<const codec> encodes = nullptr)
+      : object_(view.release_handle(), view.inside_part(), element_of<T, N>(), gives, std::move(encodes)) {}
   bool become_body(byte_buffer& body, std::optional<net::detail::loan>& owed) {
     return object_.become_body(body, owed);
   }

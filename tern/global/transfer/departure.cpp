@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <tern/base/archive.hpp>
+#include <tern/global/codec/frame.hpp>
 #include <tern/net/call/remote_exception.hpp>
 #include <tern/net/packing/packing.hpp>
 
@@ -132,6 +133,22 @@ void departure::leave_or_tell() noexcept {
 
 void departure::leave() noexcept {
   if (pieces_) return pieces_->send_to(to_->rank, to_->landing);
+  if (codec_ && !data_.failure()) {
+    // Encoding takes long, and whoever came last may be where messages arrive.
+    try {
+      return here_.fibers().spawn([self = shared_from_this()] { self->depart(); }, {.name = "data are encoded"});
+    } catch (...) { // no memory for a fiber: then here
+    }
+  }
+  depart();
+}
+
+byte_buffer departure::encoded(byte_buffer elements) const {
+  byte_buffer frame = encode_frame(*codec_, shape_, elements.bytes());
+  return codec_->lossless() && frame.size() >= elements.size() ? std::move(elements) : std::move(frame);
+}
+
+void departure::depart() noexcept {
   const std::exception_ptr why = data_.failure();
   const std::size_t bytes = data_.bytes();
   try {
@@ -139,6 +156,7 @@ void departure::leave() noexcept {
       tell_failure(why);
     } else {
       byte_buffer body = take();
+      if (codec_) body = encoded(std::move(body));
       const std::uint64_t sum = owner_.verifies() ? checksum(body.bytes()) : 0;
       byte_buffer head = pack(net::wire_header{data_message().id(), net::flag_range, to_->landing}, sum);
       here_.post(to_->rank, std::move(head), body, {.urgent = true});

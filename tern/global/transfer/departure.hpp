@@ -9,8 +9,10 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <tern/base/bytes.hpp>
+#include <tern/global/codec.hpp>
 #include <tern/global/transfer/staging.hpp>
 #include <tern/hetero/passage/outgoing.hpp>
 #include <tern/net/handler.hpp>
@@ -26,7 +28,7 @@ namespace tern::global::detail {
 ///
 /// Threads: `begin` by one; then `requested` once, by any, while the reader's answer comes from
 /// another.
-class departure final : hetero::detail::outgoing::listener {
+class departure final : hetero::detail::outgoing::listener, public std::enable_shared_from_this<departure> {
 public:
   /// Whose statistics tell of it; outlives it.
   class owner {
@@ -44,8 +46,14 @@ public:
   };
 
   departure(owner& of, net::node& here, hetero::detail::object_state* handle, const hetero::detail::box& part,
-            bool gives) noexcept
-      : owner_(of), here_(here), data_(handle, part, gives) {}
+            bool gives, bool to_host = false) noexcept
+      : owner_(of), here_(here), data_(handle, part, gives, to_host) {}
+  /// They leave encoded, as a frame; but as they are if the codec is lossless and makes nothing
+  /// smaller. Before `begin`.
+  void encode_by(std::shared_ptr<const codec> c, const array_shape& s) noexcept {
+    codec_ = std::move(c);
+    shape_ = s;
+  }
 
   /// Takes its place in the order of the object's tasks. \throws as outgoing::begin.
   static void begin(const std::shared_ptr<departure>& self);
@@ -80,11 +88,15 @@ private:
   void leave_or_tell() noexcept;
   void leave() noexcept;
   void left(std::uint64_t stage, const std::exception_ptr& why) noexcept;
+  void depart() noexcept;
+  byte_buffer encoded(byte_buffer elements) const;
   void tell_failure(const std::exception_ptr& why);
 
   owner& owner_;
   net::node& here_;
   hetero::detail::outgoing data_;
+  std::shared_ptr<const codec> codec_; ///< null: none
+  array_shape shape_;                  ///< for it
   struct destination {
     int rank;
     std::uint64_t landing;

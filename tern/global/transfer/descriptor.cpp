@@ -23,10 +23,12 @@ descriptor read_descriptor(input_archive& ar, const element_type& wanted, int ra
   descriptor d;
   ar(d);
   if (d.how == form::none) {
-    if (d.room != 0 || d.number != 0) bad(wanted, "is none, and has elements");
+    if (d.room != 0 || d.number != 0 || d.coded != coding::none) bad(wanted, "is none, and has elements");
     return d;
   }
   if (d.how > form::stored) bad(wanted, "has form " + std::to_string(static_cast<std::uint32_t>(d.how)));
+  if (d.coded > coding::always || (d.coded != coding::none && (d.how != form::follows || d.room != 0)))
+    bad(wanted, "has coding " + std::to_string(static_cast<std::uint32_t>(d.coded)));
   if (d.element != wanted.hash) bad(wanted, "has elements of another type, or other dimensions");
   std::uint64_t count = 1;
   const std::uint64_t most = std::numeric_limits<std::int64_t>::max() / wanted.bytes;

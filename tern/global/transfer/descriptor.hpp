@@ -11,16 +11,24 @@
 #include <tern/base/archive.hpp>
 #include <tern/base/language/hash.hpp>
 #include <tern/base/language/type_name.hpp>
+#include <tern/global/codec.hpp>
 
 namespace tern::global::detail {
 
 /// Where an object's elements are.
-enum class form : std::uint16_t {
+enum class form : std::uint8_t {
   none,    ///< it is a handle to no object
   inside,  ///< behind the descriptor
   body,    ///< they are the message's body
   follows, ///< at the origin, until they are asked for
   stored   ///< behind the descriptor, as are all of what is kept (archive_purpose::storage)
+};
+
+/// What follows, if anything does.
+enum class coding : std::uint8_t {
+  none,  ///< the elements
+  maybe, ///< the elements, or a frame (codec/frame.hpp) of fewer bytes
+  always ///< a frame
 };
 
 /// Stands in the archive; behind it `room` bytes, which hold the elements if they are `inside`.
@@ -32,6 +40,7 @@ struct descriptor {
   std::array<std::int32_t, 3> extent{0, 0, 0};
   std::int32_t origin = -1; ///< the rank that has them; -1: they are stored
   form how = form::none;
+  coding coded = coding::none;
   std::uint16_t kind = 0; ///< of the device that has elements that follow, as far as is known
   std::uint32_t room = 0;
 
@@ -48,11 +57,17 @@ struct element_type {
   std::size_t bytes;
   std::string_view name;
   int dimensions;
+  element_kind kind = element_kind::other;
 };
 template <class T, int N> element_type element_of() {
   constexpr std::string_view name = tern::detail::type_name<T>();
   constexpr std::uint64_t hash = tern::detail::hash_of(name) * 31 + sizeof(T) * 4 + static_cast<std::uint64_t>(N);
-  return {hash, sizeof(T), name, N};
+  return {hash, sizeof(T), name, N, kind_of_element<T>()};
+}
+
+/// The array that a descriptor tells of.
+inline array_shape shape_in(const std::array<std::int32_t, 3>& extent, const element_type& of) noexcept {
+  return {.extent = extent, .element = static_cast<std::uint32_t>(of.bytes), .kind = of.kind};
 }
 
 /// Reads and checks one. \param ranks of the job. \param sums are verified. \throws error(invalid_data).

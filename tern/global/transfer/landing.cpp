@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include <tern/base/error.hpp>
+#include <tern/global/codec/frame.hpp>
 #include <tern/hetero/passage/landing.hpp>
 #include <tern/net/memory/bounded_lock.hpp>
 #include <tern/net/packing/packing.hpp>
@@ -42,29 +44,53 @@ landing::landing(net::node& here, owner& tells, std::unique_ptr<data_sink> into,
       bytes_(bytes), since_(std::chrono::steady_clock::now()), placed_(false) {}
 
 void landing::take_all(byte_buffer body, const net::wire_header& h) {
+  if (coded_ == coding::always || (coded_ == coding::maybe && body.size() < bytes_)) return decode(std::move(body), h);
   if (body.size() != bytes_)
     throw error(errc::invalid_data, "rank " + std::to_string(origin_) + " sent " + std::to_string(body.size()) +
                                         " bytes of data in place of " + std::to_string(bytes_));
-  if (placed_) { // on a device
-    const hetero::detail::slices whole = into_->cut(bytes_);
-    {
-      const std::lock_guard hold(guard_);
-      come_ = bytes_;
-      ++under_way_;
-    }
-    return put(whole.at(0), std::move(body), h, 0);
-  }
+  take_elements(std::move(body), h);
+}
+
+void landing::take_elements(byte_buffer body, const net::wire_header& h) {
   {
     const std::lock_guard hold(guard_);
-    landed_ = come_ = bytes_;
-    ended_ = true;
+    if (ended_) return here_.message_done(h); // it has been given up
+    come_ = bytes_;
+    if (placed_) {
+      ++under_way_;
+    } else {
+      landed_ = bytes_;
+      ended_ = true;
+    }
   }
+  if (placed_) return put(into_->cut(bytes_).at(0), std::move(body), h, 0); // on a device
   if (elsewhere_)
     elsewhere_->land(std::move(body));
   else
     into_->land(hetero::detail::own_memory(std::move(body)));
   tells_.ended(*this, false, false);
   here_.message_done(h);
+}
+
+// Takes long: in a fiber of its own. The message counts until the data have landed.
+void landing::decode(byte_buffer frame, const net::wire_header& h) {
+  here_.fibers().spawn(
+      [self = shared_from_this(), h, frame = hetero::detail::own_memory(std::move(frame))]() mutable {
+        byte_buffer elements;
+        try {
+          elements = byte_buffer(self->bytes_);
+          decode_frame(frame.bytes(), self->shape_, elements.bytes());
+        } catch (const error& e) {
+          self->fail(std::make_exception_ptr(
+              error(e.code(), "from rank " + std::to_string(self->origin_) + ": " + e.message(), e.hint())));
+          return self->here_.message_done(h);
+        } catch (...) {
+          self->fail(std::current_exception());
+          return self->here_.message_done(h);
+        }
+        self->take_elements(std::move(elements), h);
+      },
+      {.name = "data are decoded"});
 }
 
 void landing::take_piece(const piece_head& p, byte_buffer body, const net::wire_header& h) {

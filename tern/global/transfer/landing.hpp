@@ -13,6 +13,8 @@
 
 #include <tern/base/bytes.hpp>
 #include <tern/base/error.hpp>
+#include <tern/global/codec.hpp>
+#include <tern/global/transfer/descriptor.hpp>
 #include <tern/global/transfer/staging.hpp>
 #include <tern/hetero/passage/incoming.hpp>
 #include <tern/net/handler.hpp>
@@ -49,6 +51,11 @@ public:
   /// Pieces are put together for it.
   landing(net::node& here, owner& tells, std::unique_ptr<data_sink> into, int origin, std::size_t bytes);
 
+  /// What comes may be coded, or is. \param shape of the elements. Before anything comes.
+  void may_be_coded(coding coded, const array_shape& shape) noexcept {
+    coded_ = coded;
+    shape_ = shape;
+  }
   /// All at once, in the message `h`. \throws error(invalid_data) for another number of bytes.
   void take_all(byte_buffer body, const net::wire_header& h);
   /// \throws error(invalid_data): it cannot be a piece of this object, or has come before.
@@ -72,6 +79,8 @@ private:
   void put(const hetero::detail::box& where, byte_buffer body, const net::wire_header& h, std::uint64_t stage);
   void landed(std::size_t bytes, std::exception_ptr failed) noexcept;
   void end() noexcept;
+  void take_elements(byte_buffer body, const net::wire_header& h);
+  void decode(byte_buffer frame, const net::wire_header& h);
   void take_piece_aside(const piece_head& p, byte_buffer body, const net::wire_header& h);
   error bad_piece(const piece_head& p, std::size_t bytes, std::size_t count) const;
 
@@ -83,6 +92,8 @@ private:
   const int origin_;
   const std::size_t bytes_;
   std::uint64_t number_ = 0;
+  coding coded_ = coding::none;
+  array_shape shape_{};
   const std::chrono::steady_clock::time_point since_;
   tern::detail::spin_lock guard_; // all below
   bool placed_;                   ///< pieces have a place to go to

@@ -114,7 +114,10 @@ const net::handler_record& failure_message() noexcept { return failure_record; }
 const net::handler_record& ready_message() noexcept { return ready_record; }
 const net::handler_record& returned_message() noexcept { return returned_record; }
 
-transfer_table::transfer_table() : here_(net::node::here()), settings_(here_.opts()), budget_(settings_.landing) {
+// `auto` looks at what exchanges have measured: a message's pace is not known.
+transfer_table::transfer_table()
+    : here_(net::node::here()), settings_(here_.opts()),
+      job_codec_(here_.opts()[codec_option] == "zstd" ? make_codec("zstd") : nullptr), budget_(settings_.landing) {
   here_.report_on(*this);
 }
 transfer_table::~transfer_table() { here_.forget_part(*this); }
@@ -218,8 +221,10 @@ void transfer_table::wait_for(hetero::detail::object_state& o, const hetero::det
 }
 
 void transfer_table::request(int origin, std::uint64_t number, std::size_t bytes,
-                             std::unique_ptr<hetero::detail::incoming> into, std::string what, std::uint8_t device) {
+                             std::unique_ptr<hetero::detail::incoming> into, std::string what, std::uint8_t device,
+                             coding coded, const array_shape& shape) {
   const auto to = std::make_shared<landing>(here_, *this, std::move(into), std::move(what), origin, bytes, device);
+  to->may_be_coded(coded, shape);
   try {
     request_into(number, to);
   } catch (...) {

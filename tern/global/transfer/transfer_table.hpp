@@ -11,7 +11,10 @@
 #include <string>
 #include <vector>
 
+#include <tern/base/bytes.hpp>
+#include <tern/global/codec.hpp>
 #include <tern/global/transfer/departure.hpp>
+#include <tern/global/transfer/descriptor.hpp>
 #include <tern/global/transfer/landing.hpp>
 #include <tern/global/transfer/landing_budget.hpp>
 #include <tern/global/transfer/settings.hpp>
@@ -36,6 +39,9 @@ public:
   std::size_t most_inside() const noexcept { return settings_.inside; }
   bool verifies() const noexcept override { return settings_.verify; }
 
+  /// For data of `least_encoded` bytes and more whose sender names none; null: none.
+  const std::shared_ptr<const codec>& job_codec() const noexcept { return job_codec_; }
+
   // Where the data are ------------------------------------------------------------------------------------------------
   /// \return the number under which they can be requested.
   std::uint64_t announce(std::shared_ptr<departure> what);
@@ -53,9 +59,9 @@ public:
   // Where they are to go ----------------------------------------------------------------------------------------------
   /// Asks `origin` for them, as soon as there is room; or, if they are not wanted any more, says
   /// so. \param what, for reports. \param device on which they are to land (0: the host); if there
-  /// is one, in a fiber.
+  /// is one, in a fiber. \param shape if they may be coded.
   void request(int origin, std::uint64_t number, std::size_t bytes, std::unique_ptr<hetero::detail::incoming> into,
-               std::string what, std::uint8_t device = 0);
+               std::string what, std::uint8_t device = 0, coding coded = coding::none, const array_shape& shape = {});
   void request(int origin, std::uint64_t number, std::size_t bytes, std::unique_ptr<data_sink> into);
   static void refuse(int origin, std::uint64_t number);
   /// `origin` is asked for them in another way. \return the number under which they are to come.
@@ -118,6 +124,7 @@ private:
 
   net::node& here_;
   const settings settings_;
+  const std::shared_ptr<const codec> job_codec_;
   slot_supply slots_;
   tern::detail::spin_lock guard_; // all that is no counter
   net::detail::id_table<std::shared_ptr<departure>> departures_;

@@ -25,6 +25,10 @@ public:
     return all_.allreduce_as(kind, std::move(value), std::move(op), where);
   }
 
+  /// For operations of layers above, which a communicator does not know. \throws
+  /// error(invalid_state) if it has no ranks, with `what` was to be done.
+  static collective_context& context_of(const communicator& c, const char* what) { return c.context(what); }
+
 private:
   communicator all_;
 };
