@@ -100,6 +100,7 @@ private:
   way choose(detail::scheduler_core& home);
   void learn(way how, double seconds, const detail::scheduler_core& home) noexcept;
   void begin_stolen();
+  void check_cycles() const;
   [[noreturn]] void throw_cycle(const std::vector<std::uint32_t>& pending) const;
   std::string label(std::uint32_t i) const;
   void write_dot(std::string& out, const std::string& prefix, int depth) const;
@@ -109,6 +110,7 @@ private:
   std::unique_ptr<task_group> group_; // its tasklets are the nodes; apart from this, so that it counts atomically
   std::vector<body> bodies_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;
+  bool forward_ = true; // all edges lead to nodes that were added later: there is no cycle
   // Made from these for running, when something has changed.
   bool prepared_ = false;
   std::unique_ptr<vertex[]> vertices_;
@@ -117,6 +119,7 @@ private:
   std::unique_ptr<detail::divided_graph> divided_; // made when it is first tried
   double mean_[2] = {};                            // seconds of a run, by the way; 0: not known
   std::uint32_t runs_ = 0;                         // since it was prepared
+  int odd_runs_ = 0;                               // in a row, that took another time than those before
   bool dividing_helps_ = true;                     // as far as is known: functions are short
   bool always_divided_ = false;                    // for tests
 };

@@ -82,7 +82,8 @@ struct leave_flags {
 };
 
 /// What is called each time a fiber is left, by waiting or yielding, on the stack that is left and
-/// before the worker goes on. Must not wait. For code that has something that others need meanwhile.
+/// before the worker goes on. Must not wait. For code that has something that others need
+/// meanwhile.
 struct leave_hook {
   void (*left)(leave_hook& self) noexcept;
   leave_hook* outer = nullptr; // what the same fiber began before
@@ -151,7 +152,8 @@ private:
   fiber* const of_;
 };
 
-/// For the calling fiber, until it is removed: the last one that was added first. \pre it is a fiber.
+/// For the calling fiber, until it is removed: the last one that was added first. \pre it is a
+/// fiber.
 void add_leave_hook(leave_hook& h) noexcept;
 void remove_leave_hook(leave_hook& h) noexcept;
 

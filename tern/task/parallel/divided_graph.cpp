@@ -13,6 +13,8 @@ namespace {
 
 constexpr double patience = 5e-6; // seconds for which a strand looks for what another part sends
 constexpr int looks_at_once = 32;
+// Nodes between two looks at an inbox: each look takes the line from the part that writes it.
+constexpr unsigned look_every = 8;
 constexpr std::uint32_t no_node = std::numeric_limits<std::uint32_t>::max();
 
 /// Lists of numbers, one after the other.
@@ -23,7 +25,8 @@ struct lists {
   }
 };
 
-/// For each of `n` keys the values that go with it, in their order. `pairs(f)` calls `f(key, value)` for all.
+/// For each of `n` keys the values that go with it, in their order. `pairs(f)` calls `f(key,
+/// value)` for all.
 template <class Pairs> lists sorted_into(std::size_t n, Pairs&& pairs) {
   lists made;
   made.begin.assign(n + 1, 0);
@@ -35,7 +38,8 @@ template <class Pairs> lists sorted_into(std::size_t n, Pairs&& pairs) {
   return made;
 }
 
-/// The nodes of each level: the first has no predecessors, each other one has them in levels before.
+/// The nodes of each level: the first has no predecessors, each other one has them in levels
+/// before.
 lists levels_of(const lists& successors, const lists& predecessors) {
   const std::size_t n = predecessors.begin.size() - 1;
   std::vector<std::uint32_t> level(n, 0), pending(n), order;
@@ -69,7 +73,8 @@ struct divided_graph::node {
 struct divided_graph::part : tasklet {
   enum state_of : std::uint32_t { running, queued, idle, leaving, mailed };
 
-  /// What another part has sent: the number of a run and of a node, which has one predecessor less to wait for.
+  /// What another part has sent: the number of a run and of a node, which has one predecessor less
+  /// to wait for.
   struct inbox {
     std::unique_ptr<std::atomic<std::uint64_t>[]> entries; // one more than are sent in a run
     std::uint32_t read = 0;
@@ -84,9 +89,11 @@ struct divided_graph::part : tasklet {
   std::size_t begin[2] = {}, end[2] = {};
   std::uint32_t left = 0; // nodes that are not done
   std::uint32_t run = 0;
-  std::vector<inbox> inboxes;      // from each part
-  std::vector<std::uint32_t> sent; // to each part
-  std::size_t looked_at = 0;       // the inbox
+  std::vector<inbox> inboxes; // from each part
+  // To each part: the next entry of its inbox. Looked up there, it would come in a line that the
+  // reader writes.
+  std::vector<std::atomic<std::uint64_t>*> outboxes;
+  std::size_t looked_at = 0; // the inbox
   int last_worker = -1;
   // Others'.
   alignas(64) std::atomic<std::uint32_t> state{idle};
@@ -162,7 +169,7 @@ divided_graph::divided_graph(scheduler_core& home, group_state& group, std::span
     strand_of_it.run = run_part;
     strand_of_it.group = &group_;
     one.inboxes.resize(part_count_);
-    one.sent.resize(part_count_);
+    one.outboxes.resize(part_count_);
   }
   std::vector<std::vector<std::uint32_t>> crossing(part_count_, std::vector<std::uint32_t>(part_count_, 0));
   for (const std::uint32_t i : order) { // in each part in the order of its places
@@ -200,14 +207,14 @@ divided_graph::divided_graph(scheduler_core& home, group_state& group, std::span
 
 divided_graph::~divided_graph() = default;
 
-// Level by level: so all parts have something to do at any time. Nodes without predecessors are divided in
-// the order in which they were added.
+// Level by level: so all parts have something to do at any time. Nodes without predecessors are
+// divided in the order in which they were added.
 std::vector<std::uint32_t> divided_graph::divide(std::size_t n, std::span<const edge> edges) {
   const lists after = sorted_into(n,
-                                  [&](auto&& f) {
+                                  [&](auto&&f) {
                                     for (const auto& [from, to] : edges) f(from, to);
                                   }),
-              before = sorted_into(n, [&](auto&& f) {
+              before = sorted_into(n, [&](auto&&f) {
                 for (const auto& [from, to] : edges) f(to, from);
               });
   const lists level = levels_of(after, before);
@@ -247,13 +254,13 @@ void divided_graph::begin() {
     p.left = static_cast<std::uint32_t>(p.nodes.size());
     for (const int row : {0, 1}) p.begin[row] = p.end[row] = 0;
     for (part::inbox& from : p.inboxes) from.read = 0;
-    std::fill(p.sent.begin(), p.sent.end(), 0);
+    for (std::size_t to = 0; to < part_count_; ++to) p.outboxes[to] = parts_[to].inboxes[i].entries.get();
     for (const std::uint32_t s : p.sources) p.ready[p.nodes[s].awaited][p.end[p.nodes[s].awaited]++] = s;
     p.state.store(part::queued, std::memory_order_relaxed);
     all += p.left;
   }
-  // The strands count, too. A part's memory is in the caches of the worker that had it last: own ones come last,
-  // to be popped first.
+  // The strands count, too. A part's memory is in the caches of the worker that had it last: own
+  // ones come last, to be popped first.
   group_.remote.store(-all - static_cast<std::int64_t>(part_count_), std::memory_order_relaxed);
   std::vector<part*> own;
   const int index = w.index;
@@ -273,8 +280,9 @@ worker_base* divided_graph::run_part(tasklet* t) noexcept {
   p.state.store(part::running, std::memory_order_relaxed); // what the part has came with the tasklet
   p.last_worker = w->index;
   std::int64_t ran = 0;
+  unsigned turn = 0;
   for (strand here(g, p);;) {
-    p.receive();
+    if (++turn % look_every == 0) p.receive();
     if (p.any_returned.load(std::memory_order_relaxed)) [[unlikely]]
       g.take_returned(p);
     if (const std::uint32_t i = p.next(); i != no_node) {
@@ -291,6 +299,8 @@ worker_base* divided_graph::run_part(tasklet* t) noexcept {
         g.queue(p);
         break;
       }
+    } else if (p.has_mail()) { // of any
+      p.receive();
     } else if (p.left == 0) {
       p.state.store(part::idle, std::memory_order_release);
       break;
@@ -298,7 +308,8 @@ worker_base* divided_graph::run_part(tasklet* t) noexcept {
       break;
     }
   }
-  // The worker that runs tasklets counts this one. The nodes must be counted first: the group ends with the last.
+  // The worker that runs tasklets counts this one. The nodes must be counted first: the group ends
+  // with the last.
   if (ran > 0) group.complete(ran);
   return this_worker();
 }
@@ -316,7 +327,7 @@ void divided_graph::finish(part& mine, std::uint32_t i) noexcept {
     }
     part& to = parts_[of];
     // release: what the function wrote.
-    to.inboxes[me].entries[mine.sent[of]++].store((std::uint64_t{run_} << 32) | there, std::memory_order_release);
+    mine.outboxes[of]++->store((std::uint64_t{mine.run} << 32) | there, std::memory_order_release);
     core_.order_with_barrier(); // the other half is in `stays`
     if (to.state.load(std::memory_order_relaxed) >= part::idle) [[unlikely]]
       wake(to);
@@ -341,8 +352,8 @@ void divided_graph::wake(part& to) noexcept {
   }
 }
 
-// By the strand, or by the thread that has changed `idle` to `queued`. In a function that has not been counted:
-// so the group does not end meanwhile.
+// By the strand, or by the thread that has changed `idle` to `queued`. In a function that has not
+// been counted: so the group does not end meanwhile.
 void divided_graph::queue(part& p) noexcept {
   group_.remote.fetch_sub(1, std::memory_order_relaxed);
   p.state.store(part::queued, std::memory_order_release);
@@ -350,7 +361,8 @@ void divided_graph::queue(part& p) noexcept {
   if (w->deque.push(&p) && w->deque.wanted() && w->deque.publish()) core_.parking.notify(); // without a pause
 }
 
-// While another part is run there may be an entry in a moment, and to end and begin again takes longer.
+// While another part is run there may be an entry in a moment, and to end and begin again takes
+// longer.
 bool divided_graph::wait_for_more(const part& mine) const noexcept {
   static const std::int64_t patience_ticks = ticks_in(patience);
   const std::int64_t until = ticks() + patience_ticks;

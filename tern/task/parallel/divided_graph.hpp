@@ -9,14 +9,14 @@
 /// goes where most of its predecessors are, and each worker gets its share of every level.
 ///
 /// Contract
-/// - A *part* has its nodes, their counters and its queues for itself. The tasklet that runs it, its
-///   *strand*, is the only one that touches them. There is at most one strand of a part, and any
-///   worker may run it, also all strands one after the other.
+/// - A *part* has its nodes, their counters and its queues for itself. The tasklet that runs it,
+///   its *strand*, is the only one that touches them. There is at most one strand of a part, and
+///   any worker may run it, also all strands one after the other.
 /// - An edge to another part is an entry in an array, which the one part writes and the other one
 ///   reads. Nothing waits for a line of another core but the reader.
 /// - Nodes that others wait for come first in a part.
-/// - A strand that has nothing to do looks for entries for a few microseconds, while another part is
-///   being run, and then ends. The next entry makes another one.
+/// - A strand that has nothing to do looks for entries for a few microseconds, while another part
+///   is being run, and then ends. The next entry makes another one.
 /// - A function may wait. Then its fiber is left, and another strand goes on with the part; the one
 ///   that waited gives its node back when it has returned.
 ///
@@ -24,13 +24,13 @@
 ///
 ///     running, queued: nothing; idle: queue the strand, if it is the first; leaving: say `mailed`
 ///
-/// A strand that is about to end says `leaving`, passes the barrier that is one for all threads, and
-/// looks at its entries; so the writer sees `leaving`, or the strand sees the entry (Dekker). It ends
-/// if it can change `leaving` to `idle`, and not if it finds `mailed` there. Model:
+/// A strand that is about to end says `leaving`, passes the barrier that is one for all threads,
+/// and looks at its entries; so the writer sees `leaving`, or the strand sees the entry (Dekker).
+/// It ends if it can change `leaving` to `idle`, and not if it finds `mailed` there. Model:
 /// tests/models/parts.pml.
 ///
-/// Source: static schedules of Gerasoulis, Yang: A comparison of clustering heuristics for scheduling
-/// directed acyclic graphs (1992); that of the nodes that cross first is ours.
+/// Source: static schedules of Gerasoulis, Yang: A comparison of clustering heuristics for
+/// scheduling directed acyclic graphs (1992); that of the nodes that cross first is ours.
 
 #include <atomic>
 #include <cstddef>

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/task/parallel/divided_graph.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <source_location>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -22,6 +26,7 @@ namespace tern::detail {
 
 struct task_graph_ways {
   static void divide_always(task_graph& g) { g.always_divided_ = true; }
+  static bool has_tried(const task_graph& g) { return g.divided_ != nullptr; }
 };
 
 namespace {
@@ -170,19 +175,35 @@ TEST_P(divided_graphs, graphs_of_graphs) {
   });
 }
 
-TEST_P(divided_graphs, are_divided_only_while_their_functions_are_short) {
+TEST_P(divided_graphs, dividing_is_tried_if_functions_are_short) {
   run([] {
     std::atomic<int> turns{0};
     task_graph g;
-    task_graph::node last;
     for (int i = 0; i < 400; ++i) g.add([&] { turns.fetch_add(1, std::memory_order_relaxed); });
-    for (int round = 1; round <= 100; ++round) { // whichever way it takes
+    int round = 0;
+    while (round < 100 || (GetParam() > 1 && !task_graph_ways::has_tried(g) && round < 10'000)) {
       g.run();
-      ASSERT_EQ(turns, round * 400);
+      ASSERT_EQ(turns, ++round * 400);
     }
+    EXPECT_EQ(task_graph_ways::has_tried(g), GetParam() > 1);
     g.add([] {}); // changed: divided anew
     g.run();
-    EXPECT_EQ(turns, 101 * 400);
+    EXPECT_FALSE(task_graph_ways::has_tried(g));
+    EXPECT_EQ(turns, (round + 1) * 400);
+  });
+}
+
+TEST_P(divided_graphs, long_functions_are_left_to_thieves) {
+  run([] {
+    task_graph g;
+    for (int i = 0; i < 200; ++i)
+      g.add([] {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
+        while (std::chrono::steady_clock::now() < end) {
+        }
+      });
+    for (int round = 0; round < 5; ++round) g.run();
+    EXPECT_FALSE(task_graph_ways::has_tried(g));
   });
 }
 

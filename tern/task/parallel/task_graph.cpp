@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <span>
 
 #include <tern/base/clock.hpp>
 #include <tern/base/error.hpp>
@@ -15,10 +14,11 @@ namespace tern {
 namespace {
 
 constexpr int longest_chain = 64; // functions that one worker calls in a row before it looks around
-// Longer functions are worth going where a worker has nothing to do. Seconds of a worker for a node.
+// Longer functions are worth going where a worker has nothing to do. Seconds of a worker for a
+// node.
 constexpr double short_function = 4e-6;
 constexpr std::uint32_t other_way = 32; // one of so many runs goes the way that took longer
-constexpr double another_load = 1.75;   // so many times longer, or shorter: the functions have changed
+constexpr double another_load = 1.75;   // so many times longer, or shorter, twice: the functions have changed
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -34,22 +34,13 @@ std::string quoted(const std::string& text) {
 
 } // namespace
 
-/// What running needs of a node, in one line of the cache: workers on different cores count down the
-/// nodes beside it at the same time.
-struct alignas(64) task_graph::vertex : detail::tasklet {
-  static constexpr std::uint32_t few = 4;
-
+/// What running needs of a node.
+struct task_graph::vertex : detail::tasklet {
   std::atomic<std::uint32_t> pending{0}; // predecessors that have not returned in this run
   std::uint32_t predecessors = 0;
   std::uint32_t first = 0, last = 0; // in successors_
   task_graph* graph = nullptr;
   unique_function<void()>* f = nullptr;
-  std::uint32_t near[few] = {}; // the successors, if they are so few
-
-  std::span<const std::uint32_t> successors() const noexcept {
-    const std::uint32_t n = last - first;
-    return {n <= few ? near : graph->successors_.data() + first, n};
-  }
 };
 
 task_graph::task_graph(std::source_location made) : made_(made), group_(std::make_unique<task_group>(made)) {}
@@ -92,6 +83,7 @@ void task_graph::add_edge(node before, node after) {
                 "use what this graph's add returned", made_);
   prepared_ = false;
   edges_.emplace_back(before.index_, after.index_);
+  forward_ = forward_ && before.index_ < after.index_;
 }
 
 std::string task_graph::label(std::uint32_t i) const {
@@ -119,26 +111,28 @@ void task_graph::prepare() {
   }
   successors_.resize(edges_.size());
   for (const auto& [from, to] : edges_) successors_[vertices[from].last++] = to;
-  for (std::size_t i = 0; i < n; ++i)
-    if (vertex& v = vertices[i]; v.last - v.first <= vertex::few)
-      std::copy(successors_.begin() + v.first, successors_.begin() + v.last, v.near);
   sources_.clear();
   for (std::size_t i = 0; i < n; ++i)
     if (vertices[i].predecessors == 0) sources_.push_back(static_cast<std::uint32_t>(i));
-  // Without cycles everything can be taken away from the sources on (Kahn 1962).
-  std::vector<std::uint32_t> pending(n), order = sources_;
-  for (std::size_t i = 0; i < n; ++i) pending[i] = vertices[i].predecessors;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const vertex& v = vertices[order[i]];
-    for (std::uint32_t k = v.first; k < v.last; ++k)
-      if (--pending[successors_[k]] == 0) order.push_back(successors_[k]);
-  }
   vertices_ = std::move(vertices);
-  if (order.size() < n) throw_cycle(pending);
+  if (!forward_) check_cycles();
   prepared_ = true;
   divided_.reset();
   runs_ = 0;
   mean_[stolen] = mean_[divided] = 0;
+}
+
+// Without cycles everything can be taken away from the sources on (Kahn 1962).
+void task_graph::check_cycles() const {
+  const std::size_t n = bodies_.size();
+  std::vector<std::uint32_t> pending(n), order = sources_;
+  for (std::size_t i = 0; i < n; ++i) pending[i] = vertices_[i].predecessors;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const vertex& v = vertices_[order[i]];
+    for (std::uint32_t k = v.first; k < v.last; ++k)
+      if (--pending[successors_[k]] == 0) order.push_back(successors_[k]);
+  }
+  if (order.size() < n) throw_cycle(pending);
 }
 
 // Every node that is left has a predecessor that is left: walking backwards must come round.
@@ -168,12 +162,8 @@ detail::worker_base* task_graph::run_vertex(detail::tasklet* t) noexcept {
     detail::run_closure(group, *v->f);
     v->pending.store(v->predecessors, std::memory_order_relaxed); // for the next run; all predecessors are done
     vertex* next = nullptr;
-    const auto successors = v->successors();
-    // All at once: a core has one read-modify-write under way at a time, and each may have to wait
-    // for a line that another core has written.
-    for (const std::uint32_t k : successors) __builtin_prefetch(&graph.vertices_[k], 1);
-    for (const std::uint32_t k : successors) {
-      vertex& s = graph.vertices_[k];
+    for (std::uint32_t k = v->first; k < v->last; ++k) {
+      vertex& s = graph.vertices_[graph.successors_[k]];
       // acq_rel: the worker that starts it sees what all its predecessors wrote. The only one left
       // needs no read-modify-write.
       if (s.pending.load(std::memory_order_acquire) != 1 && s.pending.fetch_sub(1, std::memory_order_acq_rel) != 1)
@@ -244,8 +234,7 @@ task_graph::way task_graph::choose(detail::scheduler_core& home) {
     std::vector<unique_function<void()>*> functions;
     functions.reserve(bodies_.size());
     for (body& b : bodies_) functions.push_back(&b.f);
-    divided_ = std::make_unique<detail::divided_graph>(home, group_->state_,
-                                                       functions, edges_);
+    divided_ = std::make_unique<detail::divided_graph>(home, group_->state_, functions, edges_);
     mean_[divided] = 0;
   }
   if (always_divided_) return divided;
@@ -256,16 +245,16 @@ task_graph::way task_graph::choose(detail::scheduler_core& home) {
 void task_graph::learn(way how, double seconds, const detail::scheduler_core& home) noexcept {
   if (runs_ <= 1) return;
   double& mean = mean_[how];
-  if (mean == 0 || seconds > another_load * mean || another_load * seconds < mean) {
-    if (mean != 0) mean_[how == divided ? stolen : divided] = 0;
-    mean = seconds;
-  } else {
-    mean += (seconds - mean) / 4;
+  if (mean != 0 && (seconds > another_load * mean || another_load * seconds < mean)) {
+    if (++odd_runs_ < 2) return; // another program had the core
+    mean_[how == divided ? stolen : divided] = mean = 0;
   }
-  // Of both ways: one may have lost what functions that wait gained.
+  odd_runs_ = 0;
+  mean = mean == 0 ? seconds : mean + (seconds - mean) / 4;
+  // What divided runs take tells nothing of functions: they may have waited for each other.
   if (how == stolen)
-    dividing_helps_ = mean * static_cast<double>(home.workers.size()) <
-                      short_function * static_cast<double>(bodies_.size());
+    dividing_helps_ =
+        mean * static_cast<double>(home.workers.size()) < short_function * static_cast<double>(bodies_.size());
 }
 
 std::string task_graph::dot() const {
