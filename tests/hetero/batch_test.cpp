@@ -2,6 +2,7 @@
 // Tasks that are submitted in one call are what they would be one by one: in their order, their
 // results and their failures.
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -15,7 +16,9 @@
 #include "tests/hetero/support/graph_kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
 #include <tern/hetero/batch.hpp>
+#include <tern/hetero/graph/runtime.hpp>
 #include <tern/hetero/recorded.hpp>
+#include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 
 namespace tern::hetero {
@@ -198,6 +201,102 @@ TEST(batch, passes_failures_on_for_each_task_alone) {
       if (i != 42) {
         EXPECT_EQ(first_of(objects[i]), i + 1);
       }
+  });
+}
+
+// What has run is forgotten by its object. What comes later is ordered all the same, whichever
+// fiber submits it, and an object may go as soon as its last task has been submitted.
+TEST(batch, of_many_fibers_on_the_same_objects) {
+  constexpr unsigned fibers = 4, rounds = 60;
+  on({.workers = 4}, [] {
+    const auto objects = rows(150, 4);
+    std::vector<future<void>> all;
+    for (unsigned n = 0; n < fibers; ++n)
+      all.push_back(async([&objects, n] {
+        for (unsigned round = 0; round < rounds; ++round) {
+          submit_batch(graph_kernels::add, items(4), objects.size(),
+                       [&](std::size_t i) { return adding(objects[(i + 31 * n) % objects.size()], 1, 4); });
+          submit([](const host_view<unsigned, 2>& v) { ++v(0, 0); }, read_write(objects[round]));
+          const auto brief = rows(70, 4);
+          submit_batch(graph_kernels::add, items(4), brief.size(),
+                       [&](std::size_t i) { return adding(brief[i], 1, 4); });
+        }
+      }));
+    for (auto& one : all) one.get();
+    for (std::size_t i = 0; i < objects.size(); ++i)
+      EXPECT_EQ(first_of(objects[i]), i + fibers * (rounds + (i < rounds ? 1 : 0))) << i;
+  });
+}
+
+// One that failed is not forgotten.
+TEST(batch, leaves_failures_for_what_comes_later) {
+  on({.workers = 1}, [] {
+    const auto objects = rows(100, 4);
+    const auto add_one = [&](std::size_t i) { return adding(objects[i], 1, 4); };
+    submit_batch(graph_kernels::add, items(4), objects.size(), add_one);
+    wait_all();
+    submit([](const host_view<unsigned, 2>&) { throw error(errc::invalid_data, "bad row"); }, read_write(objects[7]));
+    submit_batch(graph_kernels::add, items(4), objects.size(), add_one);
+    submit_batch(graph_kernels::add, items(4), objects.size(), add_one);
+    hetero_task later([](const host_view<unsigned, 2>&) {}, read_write(objects[7]));
+    later.submit();
+    EXPECT_THAT(text_of_error([&] { later.wait(); }), HasSubstr("bad row"));
+    EXPECT_THAT(text_of_error([] { wait_all(); }), HasSubstr("bad row"));
+    EXPECT_EQ(first_of(objects[8]), 11u);
+  });
+}
+
+// The arguments of a few tasks are made before the first of them is submitted, but not where they
+// refer to something that the function changes.
+TEST(batch, takes_arguments_that_refer_to_what_changes) {
+  on({}, [] {
+    const auto objects = rows(30, 4);
+    unsigned a = 0;
+    int width = 4;
+    submit_batch(graph_kernels::add, items(4), objects.size(), [&](std::size_t i) {
+      a = static_cast<unsigned>(100 * i);
+      return std::tuple<int&, int, unsigned&, decltype(pitch(objects[i])), decltype(read_write(objects[i]))>(
+          width, 1, a, pitch(objects[i]), read_write(objects[i]));
+    });
+    for (std::size_t i = 0; i < objects.size(); ++i) EXPECT_EQ(first_of(objects[i]), i + 100 * i);
+  });
+}
+
+// A failure at task k comes when k has been asked for, and what was asked for before is submitted.
+TEST(batch, asks_for_arguments_in_order) {
+  on({}, [] {
+    const auto objects = rows(40, 4);
+    std::vector<std::size_t> asked;
+    submit_batch(graph_kernels::add, items(4), objects.size(), [&](std::size_t i) {
+      asked.push_back(i);
+      return adding(objects[i], 1, 4);
+    });
+    ASSERT_EQ(asked.size(), objects.size());
+    for (std::size_t i = 0; i < asked.size(); ++i) EXPECT_EQ(asked[i], i);
+    const std::uint64_t before = hetero::count().submitted;
+    EXPECT_THAT(text_of_error([&] {
+                  submit_batch(graph_kernels::add, items(4), objects.size(), [&](std::size_t i) {
+                    if (i == 3) throw std::runtime_error("no such cell");
+                    return adding(objects[i], 1, 4);
+                  });
+                }),
+                HasSubstr("tasks 0 to 2 were submitted"));
+    EXPECT_EQ(hetero::count().submitted - before, 3u);
+    for (std::size_t i = 0; i < objects.size(); ++i) EXPECT_EQ(first_of(objects[i]), i + (i < 3 ? 2 : 1));
+  });
+}
+
+TEST(batch, goes_round_with_a_few_records) {
+  on({.workers = 1}, [] {
+    const auto objects = rows(40'000, 1); // more than may be left at any time (submission_window::widest)
+    const auto add_one = [&](std::size_t i) { return adding(objects[i], 1, 1); };
+    for (int round = 0; round < 4; ++round) submit_batch(graph_kernels::add, items(1), objects.size(), add_one);
+    wait_all();
+    // Not one for each object, which is what objects take that know their last writer.
+    EXPECT_LT(detail::runtime::here("test").records().records_made(), objects.size());
+    for (const object& o : objects) submit([](const host_view<unsigned, 2>& v) { ++v(0, 0); }, read_write(o));
+    wait_all(); // these take what the batches have left, and then more
+    EXPECT_EQ(first_of(objects[5]), 5u + 5);
   });
 }
 

@@ -41,17 +41,18 @@ class runtime;
 struct transfer;
 
 struct fragment {
-  box where;
+  // What each task that is submitted looks at comes first.
+  std::unique_ptr<fragment> next; ///< of the same cell
   /// Exactly one writer, several that commute, or none yet.
   task_list writers, readers;
   /// While the writers commute: what each of them follows.
   task_list before_commuting;
   bool commuting = false;
+  box where;
   bool lost = false;       ///< it was written, but the only device that had it is gone
   std::uint64_t valid = 0; ///< in instance i: bit i
   int writing = 0;         ///< tasks that write it hold instances: nothing is saved just now
   std::vector<transfer*> coming;
-  std::unique_ptr<fragment> next; ///< of the same cell
 };
 
 /// Most that an object may have; number 0 is the host's.
@@ -118,7 +119,9 @@ struct object_state {
   const std::uint64_t number;            ///< no other of the process has it; locks of several are taken in this order
   const box all;
   const std::size_t element; ///< bytes
-  layout host_layout;
+  layout host_layout;        ///< packed
+  /// Elements from row to row in the host's memory.
+  std::int32_t host_pitch() const noexcept { return static_cast<std::int32_t>(all.extent(2)); }
   const char* const type; ///< "double"
   std::string name;
   coherence& copies;
@@ -135,13 +138,14 @@ struct object_state {
 
   byte_buffer landed; ///< the host's memory, if it came from elsewhere (passage/incoming.hpp); under the lock
 
+  // A task that is submitted looks at what follows, up to `first.readers`: it lies together.
   alignas(64) tern::detail::spin_lock lock;
   std::atomic<std::uint32_t> handles{1}; ///< objects and views of the user's
   /// Cells of a regular grid, each with one fragment or more, none of which reaches beyond it. One
   /// cell at first.
-  std::array<std::int32_t, 3> tile, cell_count{1, 1, 1};
+  std::vector<fragment> many; ///< in the place of `first`, once it has been cut into tiles
   fragment first;
-  std::vector<fragment> many;           ///< in the place of `first`, once it has been cut into tiles
+  std::array<std::int32_t, 3> tile, cell_count{1, 1, 1};
   std::size_t not_on_host = 1;          ///< fragments
   std::size_t elsewhere = 0;            ///< instances beside the host's
   std::vector<instance> instances;      ///< [0]: the host's
@@ -156,6 +160,13 @@ struct object_state {
   /// "hetero_object<double, 2> 'a' of 100 x 100"
   std::string text() const;
   std::string text(const box& part) const; ///< "[0, 10) x [0, 100) of …"
+  /// A task that uses it is about to be submitted. Else each of these lines would be waited for
+  /// after the one before: the lock lets nothing pass.
+  void prefetch() const noexcept {
+    __builtin_prefetch(this);
+    __builtin_prefetch(&lock, 1);
+    __builtin_prefetch(&first.readers, 1);
+  }
   /// Has this part of it `large_bytes` or more?
   bool is_large(const box& part) const noexcept {
     return large && part.size() * static_cast<std::int64_t>(element) >= large_bytes;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <tern/hetero/record/task_record.hpp>
 
@@ -33,6 +34,23 @@ public:
   void add_new(task_record* t) {
     t->references.store(t->references.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     put(t);
+  }
+  /// Puts a task that is just being submitted in the place of the only one. \return that one, whose
+  /// reference is the caller's.
+  [[nodiscard]] task_record* replace_only(task_record* t) noexcept {
+    t->references.store(t->references.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); // as add_new
+    return std::exchange(data()[0], t);
+  }
+  /// As `add_new`. \pre it is empty.
+  void add_first(task_record* t) noexcept {
+    t->references.store(t->references.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    data()[size_++] = t;
+  }
+  /// If this is the only one, it goes, and its reference is the caller's.
+  [[nodiscard]] bool release_only(const task_record* t) noexcept {
+    if (size_ != 1 || data()[0] != t) return false;
+    size_ = 0;
+    return true;
   }
   void clear() noexcept;
   /// As `add_new`. When the list would have to grow, tasks go first that no other has to follow any

@@ -46,11 +46,18 @@ void task_execution::destroy_work(task_record* t) noexcept {
 }
 
 task_record* task_execution::complete(task_record* t, bool may_run_here) noexcept {
+  tern::detail::causal_context* const caused = t->flags & task_record::on_account ? t->causal : nullptr;
+  task_record* const next = complete_uncounted(t, may_run_here);
+  outstanding_.count_completed();
+  if (caused) caused->release();
+  return next;
+}
+
+task_record* task_execution::complete_uncounted(task_record* t, bool may_run_here) noexcept {
   destroy_work(t);
   if (t->flags & (task_record::acquired | task_record::commutes | task_record::placed)) [[unlikely]]
     finish_slowly(t);
   const bool bad = t->has_failed();
-  tern::detail::causal_context* const caused = t->flags & task_record::on_account ? t->causal : nullptr;
   if (bad) {
     outstanding_.note_failure(t);
     if (upcoming_uses::are_noted(*t)) copies_.upcoming().ended(*t); // it had no place any more
@@ -87,8 +94,6 @@ task_record* task_execution::complete(task_record* t, bool may_run_here) noexcep
     l = after;
   }
   records_.unreference(t);
-  outstanding_.count_completed();
-  if (caused) caused->release();
   return next;
 }
 

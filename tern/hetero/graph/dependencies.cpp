@@ -150,6 +150,43 @@ void dependencies::depend(task_record* t, use& u, task_record*& gates) {
   o.each(u.part, [&](fragment& f) { order(t, u.how, f, gates); });
 }
 
+namespace {
+/// Does it write all of one object, in the order of submission, and nothing else?
+bool writes_one(const task_record& t) noexcept {
+  const use& u = t.slots[0].of;
+  return t.use_count == 1 && u.whole && u.ordered && (u.how == access_mode::read_write || u.how == access_mode::write);
+}
+/// Under the lock. Has the object one fragment, with at most one task that wrote it and none else?
+bool has_writer_only(const object_state& o) noexcept {
+  return o.uncut() && o.first.writers.size() < 2 && o.first.readers.size() == 0 && !o.first.commuting;
+}
+} // namespace
+
+bool dependencies::take_over(task_record* t, task_record*& before) noexcept {
+  if (!writes_one(*t)) return false;
+  object_state& o = *t->slots[0].of.object;
+  const std::lock_guard hold(o.lock);
+  if (!has_writer_only(o)) return false;
+  task_list& writers = o.first.writers;
+  if (writers.size() == 0) {
+    before = nullptr;
+    writers.add_first(t);
+    return true;
+  }
+  // acquire, both: what it did is ours to see. Its list of successors may not be closed yet, but it
+  // has nothing to tell any more.
+  if (const task_record* const last = *writers.begin(); !last->is_done() || last->has_failed()) return false;
+  before = writers.replace_only(t);
+  return true;
+}
+
+bool dependencies::leave(task_record* t) noexcept {
+  if (!writes_one(*t)) return false;
+  object_state& o = *t->slots[0].of.object;
+  const std::lock_guard hold(o.lock); // what comes later sees what the task did by this lock
+  return has_writer_only(o) && o.first.writers.release_only(t);
+}
+
 task_record* dependencies::enter(task_record* t) {
   task_record* gates = nullptr;
   if (t->use_count == 1) {

@@ -32,6 +32,15 @@ public:
   /// \return tasks that stand for all that others follow, linked by `next`; the caller submits
   /// them.
   [[nodiscard]] task_record* enter(task_record* t);
+  /// The usual case of `enter`, in which no task is followed: the task writes all of one object,
+  /// what wrote it last has ended without failure, and no task has read it since.
+  /// \return false: it is no such case, and nothing has been done. \param before the task that had
+  /// written it last, with the reference that the object had to it; null: the object knew none.
+  [[nodiscard]] static bool take_over(task_record* t, task_record*& before) noexcept;
+  /// The object that the task has written forgets it: later tasks need not follow it.
+  /// \pre the task has run, and has not failed. \return false: it is not all that the object knows.
+  /// Else the reference that the object had to it is the caller's.
+  [[nodiscard]] static bool leave(task_record* t) noexcept;
 
 private:
   void order(task_record* t, access_mode how, fragment& f, task_record*& gates);

@@ -62,6 +62,9 @@ public:
   /// It has run, or is not going to. In the context that found out. \return a successor that the
   /// caller is to run here.
   task_record* complete(task_record* t, bool may_run_here) noexcept;
+  /// The same, but it is not counted as completed: the caller does that, soon. \pre it is on no
+  /// account (`task_record::on_account`).
+  task_record* complete_uncounted(task_record* t, bool may_run_here) noexcept;
   /// A task that has failed is not going to be submitted.
   void give_up(task_record* t) noexcept;
   /// \return false if it has begun, or is done.

@@ -44,7 +44,10 @@ void unmake_task(task_record* t) noexcept {
   t->home->records().unreference(t);
 }
 
+void prefetch(const object_state& o) noexcept { o.prefetch(); }
+
 void add_use(task_record& t, object_state* o, const box& part, access_mode how) {
+  o->prefetch();
   use& u = t.home->records().add_use(&t);
   if (t.flags & task_record::handled) add_handle(*o); // until it is submitted
   u.address = nullptr;
@@ -55,7 +58,7 @@ void add_use(task_record& t, object_state* o, const box& part, access_mode how) 
   u.whole = part == o->all;
   u.ordered = t.home->implicit();
   u.writing = u.noted = false;
-  u.pitch = static_cast<std::int32_t>(o->host_layout.pitch / o->element);
+  u.pitch = o->host_pitch();
 }
 
 std::string argument_name(const char* function, std::size_t number) {
@@ -93,6 +96,7 @@ int resolve_number(task_record& t, std::uint8_t which, asked what) {
 }
 
 void* host_address(const use& u) noexcept {
+  if (u.whole) return u.object->host.load(std::memory_order_acquire);
   return u.object->host.load(std::memory_order_acquire) + u.object->host_layout.offset(u.object->all, u.part);
 }
 
@@ -153,10 +157,10 @@ void host_time::over() noexcept {
   if (sampled_) task_.home->sampler().ran(*sampled_, task_.home->core().now() - begin_);
 }
 
-void run_kernel(task_record& t, std::span<const source_of> sources, const kernel_code& code, const grid& shape,
-                std::size_t dynamic, const void* const* values) {
-  if (checked_kernels* const checked = t.home->checked()) [[unlikely]]
-    return checked->run(t, sources, code, shape, dynamic, values);
+namespace {
+/// All that a task may need, beside the check of accesses.
+void run_groups_of(task_record& t, const kernel_code& code, const grid& shape, std::size_t dynamic,
+                   const void* const* values) {
   host_time time(t, {&code, &shape});
   const auto piece = [&](std::int64_t first, std::int64_t last) {
     if (dynamic == 0) return code.run(code.kernel, shape, first, last, nullptr, values);
@@ -172,6 +176,16 @@ void run_kernel(task_record& t, std::span<const source_of> sources, const kernel
   else
     parallel_for(std::int64_t{0}, n, [&](const range<std::int64_t>& groups) { piece(groups.first(), groups.last()); });
   time.over();
+}
+} // namespace
+
+void run_kernel(task_record& t, std::span<const source_of> sources, const kernel_code& code, const grid& shape,
+                std::size_t dynamic, const void* const* values) {
+  if (checked_kernels* const checked = t.home->checked()) [[unlikely]]
+    return checked->run(t, sources, code, shape, dynamic, values);
+  if (dynamic == 0 && !(t.flags & task_record::placed) && shape.count() == 1)
+    return code.run(code.kernel, shape, 0, 1, nullptr, values);
+  run_groups_of(t, code, shape, dynamic, values);
 }
 
 } // namespace tern::hetero::detail

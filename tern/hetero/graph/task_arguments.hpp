@@ -121,6 +121,8 @@ void drop_arguments(task_record& t) noexcept;
 /// One more use.
 void add_use(task_record& t, object_state* o, const box& part, access_mode how);
 void add_reduction(task_record& t, object_state* o, const box& part, const reducer& how);
+/// A task that uses it is about to be made. \pre it lives.
+void prefetch(const object_state& o) noexcept;
 void* host_address(const use& u) noexcept;
 std::int64_t slice_of(const use& u) noexcept;
 [[noreturn]] void no_such_argument(const object_state& o, const box& part, asked what);

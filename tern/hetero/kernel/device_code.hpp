@@ -18,8 +18,9 @@ namespace tern::hetero::detail {
 using text_hash = std::array<std::uint64_t, 2>;
 
 /// Of all that the block's PTX depends on: its text and the dialect's definitions before it. Not of
-/// the file's name and the lines, which differ from build to build. \throws what `text_of` throws.
-text_hash hash_of_text(const source_block& block);
+/// the file's name and the lines, which differ from build to build.
+/// \param fused of kernels that are several at a time (prelude.hpp). \throws what `text_of` throws.
+text_hash hash_of_text(const source_block& block, bool fused = false);
 
 /// A block of kernels as PTX. All that it points to lives as long as the program.
 struct made_code {
@@ -28,6 +29,7 @@ struct made_code {
   int capability;         ///< of the oldest devices that run it: 70 is 7.0
   bool contracted;        ///< with a * b + c as one operation (the option `hetero-fma`)
   std::string_view image; ///< PTX, ended by '\0'
+  bool fused = false;     ///< its kernels are several at a time
 };
 
 /// Adds them: a static object of a file that `tern kernels ptx` has written. Before or while tasks
@@ -42,6 +44,7 @@ struct found_code {
   bool of_another_text = false;    ///< there is one for a block of this name, and it is out of date
 };
 /// \param capability of the device. Thread-safe.
-found_code find_made_code(std::string_view block, const text_hash& text, int capability, bool contracted);
+found_code find_made_code(std::string_view block, const text_hash& text, int capability, bool contracted,
+                          bool fused = false);
 
 } // namespace tern::hetero::detail

@@ -14,19 +14,16 @@ namespace tern::hetero::detail {
 
 /// The group of this number, x running fastest.
 inline dialect::group_context group_at(const grid& s, std::int64_t number, char* dynamic) noexcept {
-  const auto x = static_cast<int>(number % s.groups[0]);
-  const std::int64_t row = number / s.groups[0];
-  return {x,
-          static_cast<int>(row % s.groups[1]),
-          static_cast<int>(row / s.groups[1]),
-          s.items[0],
-          s.items[1],
-          s.items[2],
-          s.items[0] * s.items[1] * s.items[2],
-          s.groups[0],
-          s.groups[1],
-          s.groups[2],
-          dynamic};
+  int x = 0, y = 0, z = 0;
+  if (number != 0) { // the only one of a small task: two divisions would take as long as it does
+    x = static_cast<int>(number % s.groups[0]);
+    const std::int64_t row = number / s.groups[0];
+    y = static_cast<int>(row % s.groups[1]);
+    z = static_cast<int>(row / s.groups[1]);
+  }
+  return {
+      x,           y,           z,           s.items[0], s.items[1], s.items[2], s.items[0] * s.items[1] * s.items[2],
+      s.groups[0], s.groups[1], s.groups[2], dynamic};
 }
 
 /// Runs the groups from `first` up to `last` one after the other, in the calling fiber.

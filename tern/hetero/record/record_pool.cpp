@@ -29,6 +29,7 @@ task_record* record_pool::allocate() {
     // at once: no ABA.
     p.free = shared_free_.exchange(nullptr, std::memory_order_acquire);
     p.free_count = 0; // how many these are is not known: they are given back one chain later
+    if (!p.free) p.free = unpack(take_magazines());
     if (!p.free) {
       auto fresh = std::make_unique<task_record[]>(chunk);
       for (std::size_t i = 0; i < chunk; ++i) fresh[i].tasklet::next = i + 1 < chunk ? &fresh[i + 1] : nullptr;
@@ -47,7 +48,7 @@ task_record* record_pool::allocate() {
   return t;
 }
 
-void record_pool::free(task_record* t) noexcept {
+void record_pool::renew(task_record* t) noexcept {
   if (t->flags & task_record::extended) { // else that part of the record has left the caches, unused
     for (use_block* b = std::exchange(t->more_uses, nullptr); b;) {
       use_block* const next = b->next;
@@ -78,7 +79,10 @@ void record_pool::free(task_record* t) noexcept {
   t->work = nullptr;
   t->flags = 0;
   t->kinds = t->use_count = t->link_count = t->device = 0;
+}
 
+void record_pool::free(task_record* t) noexcept {
+  renew(t);
   const worker* const w = tern::detail::this_worker();
   const bool mine = parts_.is_mine(w);
   std::unique_lock<tern::detail::spin_lock> hold;
@@ -96,6 +100,30 @@ void record_pool::free(task_record* t) noexcept {
   do {
     last->tasklet::next = head;
   } while (!shared_free_.compare_exchange_weak(head, t, std::memory_order_release, std::memory_order_relaxed));
+}
+
+void record_pool::free_magazine(record_magazine* m) noexcept {
+  record_magazine* head = magazines_.load(std::memory_order_relaxed);
+  do { // release: pairs with the acquire in `take_magazines`. Only taken all at once: no ABA.
+    m->next = head;
+  } while (!magazines_.compare_exchange_weak(head, m, std::memory_order_release, std::memory_order_relaxed));
+}
+
+// As one list, with the magazines' own blocks.
+task_record* record_pool::unpack(record_magazine* m) noexcept {
+  task_record* list = nullptr;
+  const auto put = [&list](task_record* t) {
+    t->tasklet::next = list;
+    list = t;
+  };
+  while (m) {
+    record_magazine* const block = std::exchange(m, m->next);
+    for (std::uint32_t i = 0; i < block->count; ++i) put(block->all[i]);
+    auto* const t = ::new (static_cast<void*>(block)) task_record;
+    renew(t);
+    put(t);
+  }
+  return list;
 }
 
 std::size_t record_pool::records_made() noexcept {
@@ -116,7 +144,7 @@ void record_pool::set_size_number(task_record& t, std::uint64_t number) {
   t.marks.fetch_or(task_record::sized, std::memory_order_relaxed); // as set_key
 }
 
-use& record_pool::add_use(task_record* t) {
+use& record_pool::add_further_use(task_record* t) {
   const std::size_t i = t->use_count;
   if (i >= task_record::inline_uses && (i - task_record::inline_uses) % use_block::capacity == 0) {
     use_block** block = &t->more_uses;

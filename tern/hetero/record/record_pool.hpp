@@ -65,6 +65,15 @@ private:
   const std::unique_ptr<worker_part[]> parts_;
 };
 
+/// Free records, in a block of the pool.
+struct alignas(64) record_magazine {
+  record_magazine* next;
+  std::uint32_t count;
+  static constexpr std::uint32_t capacity = 60;
+  task_record* all[capacity];
+};
+static_assert(sizeof(record_magazine) <= sizeof(task_record));
+
 /// Records of 512 bytes, and blocks of the same size for what does not fit into one. In steady
 /// state nothing is allocated: each worker has a list of free ones, and gives back whole chains to
 /// the others. Any thread.
@@ -79,27 +88,47 @@ public:
   task_record* allocate();
   void* allocate_block() { return allocate(); }
   void free(task_record* t) noexcept;
+  /// Gives back many, as new ones, without touching them: what takes them next need not follow a
+  /// list from one to the other, each of which is in another worker's cache. \pre `m` lies in a
+  /// block of the pool, and is not empty.
+  void free_magazine(record_magazine* m) noexcept;
+  /// All magazines that are there, linked by `next`; null: none. \pre what is not used comes back.
+  record_magazine* take_magazines() noexcept {
+    if (!magazines_.load(std::memory_order_relaxed)) return nullptr;
+    return magazines_.exchange(nullptr, std::memory_order_acquire);
+  }
+  /// As a new one, and the caller's. \pre no other thread knows it.
+  void renew(task_record* t) noexcept;
   /// Gives back a block of another type than task_record.
   void free_block(void* block) noexcept { free(::new (block) task_record); }
   /// Drops a reference; the last one gives the record back.
   void unreference(task_record* t) noexcept {
+    if (drop_reference(t)) free(t);
+  }
+  /// \return it was the last one: the record is the caller's.
+  [[nodiscard]] static bool drop_reference(task_record* t) noexcept {
     // acquire: what others did with it is over. The last one need not write the count.
-    if (t->references.load(std::memory_order_acquire) == 1 ||
-        t->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
-      free(t);
+    return t->references.load(std::memory_order_acquire) == 1 ||
+           t->references.fetch_sub(1, std::memory_order_acq_rel) == 1;
   }
   /// Makes space for one more use. \pre the task is not submitted. \throws error(invalid_argument)
   /// for more than 255.
-  use& add_use(task_record* t);
+  use& add_use(task_record* t) {
+    if (t->use_count < task_record::inline_uses) return t->slots[t->use_count++].of;
+    return add_further_use(t);
+  }
   /// The time of the task depends on this number. \pre it is not submitted.
   void set_size_number(task_record& t, std::uint64_t number);
   std::size_t records_made() noexcept; ///< memory, in records
 
 private:
+  task_record* unpack(record_magazine* m) noexcept;
+  use& add_further_use(task_record* t);
   use_block* allocate_use_block(task_record* t);
 
   worker_parts parts_;
   alignas(64) std::atomic<task_record*> shared_free_{nullptr};
+  std::atomic<record_magazine*> magazines_{nullptr};
   alignas(64) tern::detail::spin_lock foreign_; // protects the last part
   tern::detail::spin_lock chunks_lock_;
   std::vector<std::unique_ptr<task_record[]>> chunks_;

@@ -26,26 +26,28 @@ outstanding_tasks::outstanding_tasks(record_pool& records)
     : records_(records), parts_(records.parts()),
       light_(parts_.core().barrier.usable() && !parts_.core().executor && !tern::detail::tsan::enabled) {}
 
-void outstanding_tasks::count_completed() noexcept {
+void outstanding_tasks::count_completed(std::uint64_t tasks) noexcept {
   const worker* const w = tern::detail::this_worker();
-  std::uint64_t n = 0;
+  bool tells = false;
   if (parts_.is_mine(w)) [[likely]] {
     worker_part& p = parts_[static_cast<std::size_t>(w->index)];
-    n = p.completed.load(std::memory_order_relaxed) + 1;
+    const std::uint64_t before = p.completed.load(std::memory_order_relaxed), n = before + tasks;
+    tells = before / tell_every != n / tell_every;
     if (light_) {
-      // release: pairs with the acquire in `count`: what the task did
+      // release: pairs with the acquire in `count`: what the tasks did
       p.completed.store(n, std::memory_order_release);
       std::atomic_signal_fence(std::memory_order_seq_cst);
     } else {
       p.completed.exchange(n, std::memory_order_seq_cst);
     }
   } else {
-    parts_[static_cast<std::size_t>(parts_.workers())].completed.fetch_add(1, std::memory_order_seq_cst);
+    parts_[static_cast<std::size_t>(parts_.workers())].completed.fetch_add(tasks, std::memory_order_seq_cst);
+    tells = true; // how many these threads have completed is not looked at
   }
   if (watchers_.load(light_ ? std::memory_order_relaxed : std::memory_order_seq_cst) > 0) [[unlikely]]
     wake_waiters();
   // A waiter that none of these sees waits for as long as it may.
-  else if (n % tell_every == 0 && late_watchers_.load(std::memory_order_relaxed) > 0) [[unlikely]]
+  else if (tells && late_watchers_.load(std::memory_order_relaxed) > 0) [[unlikely]]
     wake_waiters();
 }
 

@@ -24,14 +24,16 @@ class outstanding_tasks {
 public:
   explicit outstanding_tasks(record_pool& records);
 
-  /// \param mine `p` is the calling worker's.
-  static void count_submitted(worker_part& p, bool mine) noexcept {
+  /// \param mine `p` is the calling worker's. \param tasks none of which has been counted as
+  /// completed.
+  static void count_submitted(worker_part& p, bool mine, std::uint64_t tasks = 1) noexcept {
     if (mine)
-      p.submitted.store(p.submitted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+      p.submitted.store(p.submitted.load(std::memory_order_relaxed) + tasks, std::memory_order_release);
     else
-      p.submitted.fetch_add(1, std::memory_order_release);
+      p.submitted.fetch_add(tasks, std::memory_order_release);
   }
-  void count_completed() noexcept;
+  /// So many have completed: at least one.
+  void count_completed(std::uint64_t tasks = 1) noexcept;
   std::uint64_t count() const noexcept; ///< that are left
   /// Returns when none is left.
   void wait();

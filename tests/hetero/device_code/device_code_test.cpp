@@ -3,9 +3,11 @@
 // kernels of support/kernels.hpp have PTX in this program (tern_device_code), by a clang of the
 // mock's.
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -15,6 +17,7 @@
 #include "tests/hetero/support/cuda_device.hpp"
 #include "tests/hetero/support/kernels.hpp"
 #include "tests/hetero/support/tasks.hpp"
+#include <tern/hetero/batch.hpp>
 #include <tern/hetero/device/cuda/nvrtc.hpp>
 #include <tern/hetero/kernel/device_code.hpp>
 #include <tern/hetero/recorded.hpp>
@@ -78,6 +81,55 @@ TEST_F(without_nvrtc, kernels_run_by_ptx_that_was_made_with_the_program) {
           EXPECT_EQ(tasks_on("cuda0"), 1u);
         },
         false, contract);
+}
+
+// So does a batch of small tasks: its launches are several at a time.
+TEST_F(without_nvrtc, small_tasks_are_launched_together_by_ptx_of_the_program) {
+  std::uint64_t launches = 0, programs = 0;
+  run("cuda0", [&] {
+    std::vector<hetero_object<double>> all;
+    for (int i = 0; i < 100; ++i) all.emplace_back(extents<1>{8}, 1.0 * i);
+    const hetero_object<double> x(8, 2.0);
+    constexpr int rounds = 40;
+    for (int r = 0; r < rounds; ++r)
+      submit_batch(test_kernels::axpy, items(8), all.size(),
+                   [&](std::size_t i) { return std::tuple(8, 0.5, read(x), read_write(all[i])); });
+    wait_all();
+    launches = mock_cuda::counters().launches;
+    programs = mock_cuda::calls("cuModuleLoadDataEx");
+    EXPECT_EQ(tasks_on("cuda0"), rounds * all.size());
+    for (int i = 0; i < 100; ++i)
+      ASSERT_EQ(all[static_cast<std::size_t>(i)].host(access_mode::read).get()[7], i + 1.0 * rounds);
+  });
+  EXPECT_LT(launches, 3900u); // at least while it is tried
+  EXPECT_EQ(programs, 2u);    // alone, and several at a time
+}
+
+// Where the program has none, they are launched one by one, and run.
+TEST_F(without_nvrtc, small_tasks_are_launched_one_by_one_if_no_ptx_is_for_several) {
+  const auto many = [](std::uint64_t& launches) {
+    std::vector<hetero_object<int>> all;
+    for (int i = 0; i < 100; ++i) all.emplace_back(extents<1>{8}, 1);
+    for (int r = 0; r < 10; ++r)
+      submit_batch(without_ptx::triple, items(8), all.size(),
+                   [&](std::size_t i) { return std::tuple(8, read_write(all[i])); });
+    wait_all();
+    launches = mock_cuda::counters().launches;
+    EXPECT_EQ(all[99].host(access_mode::read).get()[7], 59049);
+  };
+  const auto triple = [] {
+    hetero_object<int> x(10, 1);
+    submit(without_ptx::triple, items(10), 10, read_write(x));
+    wait_all();
+  };
+  std::uint64_t launches = 0;
+  run("cuda0", triple, true); // this kernel alone is kept
+  run("cuda0", [&] { many(launches); });
+  EXPECT_EQ(launches, 1000u);
+  run(
+      "cuda0", [&] { many(launches); }, true); // with NVRTC the one of several is made, and kept
+  run("cuda0", [&] { many(launches); });
+  EXPECT_LT(launches, 1000u);
 }
 
 TEST_F(without_nvrtc, a_kernel_without_ptx_says_what_is_missing) {

@@ -24,6 +24,12 @@ int main() {
     if ((made->image.find("add.rn.f64") == made->image.npos) != contracted) return std::puts("contraction is wrong"), 1;
     if (detail::find_made_code(block.name, detail::hash_of_text(block), 60, contracted).code)
       return std::puts("it is for devices that are too old"), 1;
+    const detail::made_code* const fused =
+        detail::find_made_code(block.name, detail::hash_of_text(block, true), 90, contracted, true).code;
+    if (!fused) return std::puts("there is none of kernels that are several at a time"), 1;
+    if (fused->image.find(".entry tern_fused_axpy") == fused->image.npos) return std::puts("there is no fused axpy"), 1;
+    // Each item would copy the table of all arguments.
+    if (fused->image.find("__local_depot") != fused->image.npos) return std::puts("arguments are copied"), 1;
     found += (found.empty() ? "" : ", ") + std::string(contracted ? "contracted" : "not contracted");
   }
   std::printf("PTX for compute capability 7.0: %s\n", found.c_str());

@@ -97,11 +97,12 @@ std::string missing_in(const std::string& ptx) {
 
 /// \return nothing if the block's kernels call what only NVRTC has, which is said. \throws failure
 /// if it does not compile.
-std::optional<std::string> ptx_of(const block_in_file& block, const ptx_clang& clang, bool contracted) {
+std::optional<std::string> ptx_of(const block_in_file& block, const ptx_clang& clang, bool contracted, bool fused) {
   using namespace hetero::detail;
   const work_folder folder;
   const auto source = folder.path / "source", said = folder.path / "said", made = folder.path / "ptx";
-  std::ofstream(source, std::ios::binary) << device_source(block.as_source(), language::cuda_clang);
+  std::ofstream(source, std::ios::binary)
+      << device_source(block.as_source(), fused ? language::cuda_clang_fused : language::cuda_clang);
   const int code = run_program(words_for(clang, contracted, made.string()), said, source);
   if (code != 0)
     throw failure("the kernels '" + block.name + "' (" + block.file + ") do not compile for CUDA (clang " +
@@ -119,8 +120,21 @@ std::optional<std::string> ptx_of(const block_in_file& block, const ptx_clang& c
   return text;
 }
 
-void append_block(std::string& to, const block_in_file& block, const std::string& ptx, bool contracted, int number) {
-  const auto hash = hetero::detail::hash_of_text(block.as_source());
+/// Of kernels that are several at a time.
+/// \return nothing if there are none: that is said, and costs speed alone.
+std::optional<std::string> fused_ptx_of(const block_in_file& block, const ptx_clang& clang, bool contracted) {
+  try {
+    return ptx_of(block, clang, contracted, true);
+  } catch (const failure& e) {
+    std::fprintf(stderr, "tern: small tasks of these kernels are launched one by one where NVRTC is missing: %s\n",
+                 e.what());
+    return {};
+  }
+}
+
+void append_block(std::string& to, const block_in_file& block, const std::string& ptx, bool contracted, bool fused,
+                  int number) {
+  const auto hash = hetero::detail::hash_of_text(block.as_source(), fused);
   const std::string n = std::to_string(number);
   char text[64];
   std::snprintf(text, sizeof text, "{0x%016" PRIx64 "u, 0x%016" PRIx64 "u}", hash[0], hash[1]);
@@ -129,7 +143,7 @@ void append_block(std::string& to, const block_in_file& block, const std::string
   for (std::size_t at = 0; at < ptx.size(); at += piece) to += "\nR\"tern_ptx(" + ptx.substr(at, piece) + ")tern_ptx\"";
   to += ";\nconst ::tern::hetero::detail::made_code_registration made_" + n + "({\"" + block.name + "\", " + text +
         ", " + std::to_string(oldest) + ", " + (contracted ? "true" : "false") + ", {ptx_" + n + ", sizeof ptx_" + n +
-        " - 1}});\n";
+        " - 1}, " + (fused ? "true" : "false") + "});\n";
 }
 
 int make(const ptx_options& o) {
@@ -153,9 +167,11 @@ int make(const ptx_options& o) {
   int number = 0;
   for (const block_in_file& block : blocks)
     for (const bool contracted : {true, false}) {
-      const auto ptx = clang ? ptx_of(block, *clang, contracted) : std::nullopt;
+      const auto ptx = clang ? ptx_of(block, *clang, contracted, false) : std::nullopt;
       if (!ptx) break; // it is the same without
-      append_block(text, block, *ptx, contracted, ++number);
+      append_block(text, block, *ptx, contracted, false, ++number);
+      if (const auto fused = fused_ptx_of(block, *clang, contracted))
+        append_block(text, block, *fused, contracted, true, ++number);
     }
   text += "} // namespace\n";
   std::ofstream out(o.output, std::ios::binary);

@@ -161,7 +161,7 @@ public:
   /// The kernel that is several of this one at a time. \pre as `get`. \return null: there is none,
   /// as it does not compile, or needs too much.
   cuda_kernel* fused(const kernel_code& code);
-  /// Are there such kernels for this device?
+  /// Does the device run such kernels, wherever they come from?
   bool can_fuse() const noexcept;
   int compiled() const noexcept { return compiled_; }
   int from_cache() const noexcept { return from_cache_; }
@@ -171,7 +171,8 @@ private:
   cuda_kernel& add(const kernel_code& code);
   cu::module load(const kernel_code& code, bool fused);
   cu::module compile(const kernel_code& code, bool fused, cu::result& r, std::string& log);
-  cu::module find_compiled(const kernel_code& code, cu::result& r, std::string& log);
+  cu::module find_compiled(const kernel_code& code, bool fused, cu::result& r, std::string& log);
+  bool compiles_fused() const noexcept; ///< is there an NVRTC for such kernels?
   cuda_kernel find(cu::module in, const kernel_code& code, const std::string& name);
   cu::module load_image(const std::string& image, cu::result& r, std::string& log) const;
 

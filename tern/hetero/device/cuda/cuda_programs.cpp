@@ -61,7 +61,8 @@ cu::module cuda_programs::load(const kernel_code& code, bool fused) {
                     : std::string());
     on_thread_stack([&] {
       target_.enter_elsewhere();
-      made = ways_.compiles() ? compile(code, fused, r, log) : find_compiled(code, r, log);
+      made = (fused ? compiles_fused() : ways_.compiles()) ? compile(code, fused, r, log)
+                                                           : find_compiled(code, fused, r, log);
     });
   }
   if (made) return made;
@@ -81,7 +82,7 @@ cu::module cuda_programs::compile(const kernel_code& code, bool fused, cu::resul
     try {
       program = ways_.compile(text, options);
     } catch (const error& e) { // not the kernels' fault: NVRTC is not whole, say
-      const made_code* const made = e.code() == errc::device_failed && !fused ? ways_.made(code) : nullptr;
+      const made_code* const made = e.code() == errc::device_failed ? ways_.made(code, fused) : nullptr;
       if (!made) throw;
       log_warning(std::string(e.what()) + "; the PTX that the program was built with takes its place");
       ++from_program_;
@@ -94,19 +95,22 @@ cu::module cuda_programs::compile(const kernel_code& code, bool fused, cu::resul
   }
 }
 
-cu::module cuda_programs::find_compiled(const kernel_code& code, cu::result& r, std::string& log) {
-  if (const auto program = ways_.cached(cuda_ways::text_of(code, false), ways_.options_of(code))) {
+cu::module cuda_programs::find_compiled(const kernel_code& code, bool fused, cu::result& r, std::string& log) {
+  if (const auto program = ways_.cached(cuda_ways::text_of(code, fused), ways_.options_of(code))) {
     if (const cu::module m = load_image(program->code, r, log)) {
       ++from_cache_;
       return m;
     }
     ways_.cache().remove(program->key);
   }
-  if (const made_code* const made = ways_.made(code)) {
+  if (const made_code* const made = ways_.made(code, fused)) {
     ++from_program_;
     return load_image(std::string(made->image), r, log);
   }
   if (r != cu::success) return nullptr; // the driver refuses what is there
+  if (fused)
+    throw error(errc::unsupported, "neither NVRTC 11.7 or later, nor an earlier run, nor the program has " +
+                                       called(code) + " as ones that are several at a time");
   throw error(errc::unsupported, target_.title() + " cannot run '" + code.name + "': " + ways_.why_not(code));
 }
 
@@ -151,11 +155,14 @@ cuda_kernel cuda_programs::find(cu::module in, const kernel_code& code, const st
 }
 
 bool cuda_programs::can_fuse() const noexcept {
-  // What the fused kernels need: parameters that can be indexed (__grid_constant__).
-  constexpr int least = 70, major = 11, minor = 7;
+  constexpr int least = 70; // parameters that can be indexed, and the PTX of programs
+  return target_.capability >= least;
+}
+
+bool cuda_programs::compiles_fused() const noexcept {
+  constexpr int major = 11, minor = 7; // which knows __grid_constant__: else each item would copy the table
   const nvrtc_api& nvrtc = ways_.nvrtc();
-  return ways_.compiles() && target_.capability >= least &&
-         std::pair(nvrtc.major, nvrtc.minor) >= std::pair(major, minor);
+  return ways_.compiles() && std::pair(nvrtc.major, nvrtc.minor) >= std::pair(major, minor);
 }
 
 cuda_kernel* cuda_programs::fused(const kernel_code& code) {

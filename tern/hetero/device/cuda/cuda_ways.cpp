@@ -76,10 +76,10 @@ std::optional<cuda_program> cuda_ways::cached(const cuda_text& text, const std::
   return found;
 }
 
-const made_code* cuda_ways::made(const kernel_code& code) const {
+const made_code* cuda_ways::made(const kernel_code& code, bool fused) const {
   if (code.form != code_form::dialect) return nullptr;
   const source_block& block = code.source();
-  const found_code found = find_made_code(block.name, hash_of_text(block), capability_, contract_);
+  const found_code found = find_made_code(block.name, hash_of_text(block, fused), capability_, contract_, fused);
   if (!found.code && found.of_another_text) {
     static std::mutex guard;
     static auto& said = *new std::set<std::string>; // never destroyed: runtimes use it

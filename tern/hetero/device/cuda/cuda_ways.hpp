@@ -47,7 +47,7 @@ public:
   std::optional<cuda_program> cached(const cuda_text& text, const std::vector<std::string>& options) const;
   /// What was made when the program was built. Says in the log once for each block if that is of
   /// another text. \return null: none. \throws what `text_of` throws.
-  const made_code* made(const kernel_code& code) const;
+  const made_code* made(const kernel_code& code, bool fused = false) const;
 
 private:
   std::string name_for_any(const cuda_text& text, const std::vector<std::string>& options) const;
