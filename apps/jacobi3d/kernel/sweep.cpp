@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/jacobi3d/kernel/sweep.hpp"
+
+#include <algorithm>
+
+#include <tern/hetero/dialect.hpp>
+
+// A group has some rows of one plane, or parts of them. Loops over x have no conditions that depend on memory, so the
+// host's compiler makes vectors of them: at the ends of a row, what was read from beside it is replaced.
+TERN_KERNELS_BEGIN(jacobi)
+#define JACOBI_PAD 8
+#define JACOBI_ROWS 16
+#define JACOBI_SWEEP(name, real)                                                                                       \
+  TERN_KERNEL(name, int nx, int ny, int nz, int sides, real alpha, real beta, TERN_GLOBAL const real* from,            \
+              TERN_GLOBAL real* to, TERN_GLOBAL const real* west, TERN_GLOBAL const real* east,                        \
+              TERN_GLOBAL const real* south, TERN_GLOBAL const real* north, TERN_GLOBAL const real* down,              \
+              TERN_GLOBAL const real* up, TERN_GLOBAL real* to_west, TERN_GLOBAL real* to_east,                        \
+              TERN_GLOBAL real* to_south, TERN_GLOBAL real* to_north, TERN_GLOBAL real* to_down,                       \
+              TERN_GLOBAL real* to_up) {                                                                               \
+    const int z = group.z, first = group.y * JACOBI_ROWS, last = min(ny, first + JACOBI_ROWS);                         \
+    for (int y = first; y < last; ++y) {                                                                               \
+      const int row = JACOBI_PAD + (z * ny + y) * nx;                                                                  \
+      const real before = west[z * ny + y], behind = east[z * ny + y];                                                 \
+      TERN_GLOBAL const real* const c = from + row;                                                                    \
+      TERN_GLOBAL const real* const s = y > 0 ? c - nx : south + z * nx;                                               \
+      TERN_GLOBAL const real* const n = y < ny - 1 ? c + nx : north + z * nx;                                          \
+      TERN_GLOBAL const real* const d = z > 0 ? c - nx * ny : down + y * nx;                                           \
+      TERN_GLOBAL const real* const u = z < nz - 1 ? c + nx * ny : up + y * nx;                                        \
+      TERN_GLOBAL real* const o = to + row;                                                                            \
+      TERN_REGION_IN(nx, group.count_y, nz) {                                                                          \
+        const int x = item.x;                                                                                          \
+        const real left = c[x - 1], right = c[x + 1];                                                                  \
+        const real l = x > 0 ? left : before, r = x < nx - 1 ? right : behind;                                         \
+        o[x] = alpha * c[x] + beta * (((((l + r) + s[x]) + n[x]) + d[x]) + u[x]);                                      \
+      };                                                                                                               \
+      if ((sides & 4) && y == 0) {                                                                                     \
+        TERN_REGION_IN(nx, group.count_y, nz) { to_south[z * nx + item.x] = o[item.x]; };                              \
+      }                                                                                                                \
+      if ((sides & 8) && y == ny - 1) {                                                                                \
+        TERN_REGION_IN(nx, group.count_y, nz) { to_north[z * nx + item.x] = o[item.x]; };                              \
+      }                                                                                                                \
+      if ((sides & 16) && z == 0) {                                                                                    \
+        TERN_REGION_IN(nx, group.count_y, nz) { to_down[y * nx + item.x] = o[item.x]; };                               \
+      }                                                                                                                \
+      if ((sides & 32) && z == nz - 1) {                                                                               \
+        TERN_REGION_IN(nx, group.count_y, nz) { to_up[y * nx + item.x] = o[item.x]; };                                 \
+      }                                                                                                                \
+    }                                                                                                                  \
+    TERN_BARRIER();                                                                                                    \
+    if ((sides & 1) && group.x == 0) {                                                                                 \
+      TERN_REGION_IN(JACOBI_ROWS, group.count_y, nz) {                                                                 \
+        const int y = first + item.local_x;                                                                            \
+        if (y < last) to_west[z * ny + y] = to[JACOBI_PAD + (z * ny + y) * nx];                                        \
+      };                                                                                                               \
+    }                                                                                                                  \
+    if ((sides & 2) && group.x == group.count_x - 1) {                                                                 \
+      TERN_REGION_IN(group.x * group.size_x + JACOBI_ROWS, group.count_y, nz) {                                        \
+        const int y = first + item.local_x;                                                                            \
+        if (y < last) to_east[z * ny + y] = to[JACOBI_PAD + (z * ny + y) * nx + nx - 1];                               \
+      };                                                                                                               \
+    }                                                                                                                  \
+  }
+#define JACOBI_CHANGE(name, real)                                                                                      \
+  TERN_KERNEL(name, int nx, int ny, int nz, TERN_GLOBAL const real* a, TERN_GLOBAL const real* b,                      \
+              TERN_GLOBAL real* most) {                                                                                \
+    const int z = group.z;                                                                                             \
+    TERN_PRIVATE(real, largest);                                                                                       \
+    TERN_REGION_NOSYNC { TERN_MY(largest) = 0; };                                                                      \
+    for (int y = 0; y < ny; ++y) {                                                                                     \
+      const int row = JACOBI_PAD + (z * ny + y) * nx;                                                                  \
+      TERN_REGION_IN(nx, 1, nz) {                                                                                      \
+        const real off = fabs(a[row + item.x] - b[row + item.x]);                                                      \
+        TERN_MY(largest) = off > TERN_MY(largest) ? off : TERN_MY(largest);                                            \
+      };                                                                                                               \
+    }                                                                                                                  \
+    TERN_REGION_IN(nx, 1, nz) { most[z * nx + item.x] = TERN_MY(largest); };                                           \
+  }
+JACOBI_SWEEP(sweep_double, double)
+JACOBI_SWEEP(sweep_float, float)
+JACOBI_CHANGE(change_double, double)
+JACOBI_CHANGE(change_float, float)
+TERN_KERNELS_END(jacobi)
+
+namespace jacobi3d {
+namespace {
+
+static_assert(field_pad == JACOBI_PAD);
+
+template <class T> constexpr const auto& sweep_of() {
+  if constexpr (sizeof(T) == 8)
+    return jacobi::sweep_double;
+  else
+    return jacobi::sweep_float;
+}
+template <class T> constexpr const auto& change_of() {
+  if constexpr (sizeof(T) == 8)
+    return jacobi::change_double;
+  else
+    return jacobi::change_float;
+}
+
+int small(std::int64_t n) { return static_cast<int>(n); }
+/// Items of a group along x: whole vectors, and at least as many as it has rows.
+int group_width(std::int64_t nx) { return small(std::clamp<std::int64_t>((nx + 15) / 16 * 16, JACOBI_ROWS, 256)); }
+
+tern::hetero_task submitted(tern::hetero_task t, where on) {
+  if (on) t.on(*on);
+  t.submit();
+  return t;
+}
+
+} // namespace
+
+template <class T>
+tern::hetero_task submit_sweep(const sweep_numbers& how, const field<T>& from, const field<T>& to, const faces<T>& in,
+                               const faces<T>& out, where on) {
+  const auto [nx, ny, nz] = how.n;
+  const T alpha = static_cast<T>(how.alpha), beta = static_cast<T>((1 - how.alpha) / 6);
+  return submitted(
+      tern::hetero_task(sweep_of<T>(),
+                        tern::items(nx, (ny + JACOBI_ROWS - 1) / JACOBI_ROWS, nz).group(group_width(nx)), small(nx),
+                        small(ny), small(nz), static_cast<int>(how.out_sides), alpha, beta, tern::read(from),
+                        tern::write(to), tern::read(in[0]), tern::read(in[1]), tern::read(in[2]), tern::read(in[3]),
+                        tern::read(in[4]), tern::read(in[5]), tern::write(out[0]), tern::write(out[1]),
+                        tern::write(out[2]), tern::write(out[3]), tern::write(out[4]), tern::write(out[5])),
+      on);
+}
+
+template <class T>
+void submit_change(const cells& n, const field<T>& a, const field<T>& b, const tern::hetero_object<T>& most, where on) {
+  const auto [nx, ny, nz] = n;
+  submitted(tern::hetero_task(change_of<T>(), tern::items(nx, 1, nz).group(group_width(nx)), small(nx), small(ny),
+                              small(nz), tern::read(a), tern::read(b), tern::write(most)),
+            on);
+}
+
+#define JACOBI3D_MAKE(T)                                                                                               \
+  template tern::hetero_task submit_sweep(const sweep_numbers&, const field<T>&, const field<T>&, const faces<T>&,     \
+                                          const faces<T>&, where);                                                     \
+  template void submit_change(const cells&, const field<T>&, const field<T>&, const tern::hetero_object<T>&, where);
+JACOBI3D_MAKE(double)
+JACOBI3D_MAKE(float)
+
+} // namespace jacobi3d
