@@ -174,14 +174,18 @@ void write_course(const std::string& path, const plan& about, const std::vector<
     }
   if (end <= 0) end = std::max(seconds, 1e-9);
   const sheet page(static_cast<int>(left + width + right), static_cast<int>(top + height + below));
+  std::size_t longest = 0;
+  for (const block_history& b : blocks) longest = std::max(longest, b.iterations.size());
+  const std::size_t each = std::max<std::size_t>(1, (longest + 39) / 40); // iterations of a bar
   const auto x_of = [&](double t) { return left + width * std::clamp(t / end, 0.0, 1.0); };
   for (std::size_t i = 0; i < shown; ++i) {
     const double y = top + row * static_cast<double>(i);
     const std::vector<iteration_record>& all = blocks[i].iterations;
     double before = 0;
     for (std::size_t k = 0; k < all.size(); ++k) {
+      if (k + 1 < all.size() && (k + 1) % each != 0 && all[k + 1].rank == all[k].rank) continue;
       const apps::colour base = apps::rank_colour(static_cast<std::size_t>(all[k].rank));
-      page.colour(k % 2 == 0 ? base : mix(base, {255, 255, 255}, 0.30));
+      page.colour(k / each % 2 == 0 ? base : mix(base, {255, 255, 255}, 0.35));
       page.box(x_of(before), y + 1, std::max(0.6, x_of(all[k].ended) - x_of(before)), row - 2);
       before = all[k].ended;
     }
@@ -208,8 +212,8 @@ void write_course(const std::string& path, const plan& about, const std::vector<
   page.words(left, 40, "Which rank had which block, when", 22);
   page.colour(apps::faint);
   page.words(left, 62,
-             fmt::format("an iteration a bar, light and dark in turn; the line: iterations that were under way (at most {})",
-                         about.ahead),
+             fmt::format("{} a bar, light and dark in turn; the line: iterations whose messages were sent already, of {}",
+                         each == 1 ? std::string("an iteration") : fmt::format("{} iterations", each), about.ahead),
              14);
   page.words(left - 10, top - 8, "block x, y, z", 12, 1);
   double key = left;
