@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Heat on a grid of three dimensions by Jacobi's iteration, on many ranks and any devices. The grid
-/// is cut into blocks, which are elements of a mobile array (job/block.hpp).
+/// Heat on a grid of three dimensions by Jacobi's iteration, on many ranks and any devices. The
+/// grid is cut into blocks, which are elements of a mobile array (job/block.hpp).
 
 #include "apps/common/text_file.hpp"
 #include "apps/jacobi3d/grid/serial.hpp"

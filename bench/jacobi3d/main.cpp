@@ -117,14 +117,13 @@ void add_opencl(std::vector<metric>& all, const problem& p) {
   };
   metric line{.name = "jacobi3d.pocl", .unit = "s", .target = 0.85, .rival_name = "MPI and OpenCL"};
   for (const char* blocks : {"1,1,2", "1,2,2", "2,2,2"})
-    line.best_of.push_back({.name = std::string("jacobi3d.pocl.") + blocks,
-                            .unit = "s",
-                            .target = 0.85,
-                            .rival_name = "MPI and OpenCL",
-                            .ours = ours(p, blocks, {"--on", "opencl"}),
-                            .rival = [basic = by("basic"), threads = by("pthread")] {
-                              return std::min(basic(), threads());
-                            }});
+    line.best_of.push_back(
+        {.name = std::string("jacobi3d.pocl.") + blocks,
+         .unit = "s",
+         .target = 0.85,
+         .rival_name = "MPI and OpenCL",
+         .ours = ours(p, blocks, {"--on", "opencl"}),
+         .rival = [basic = by("basic"), threads = by("pthread")] { return std::min(basic(), threads()); }});
   all.push_back(std::move(line));
 }
 
@@ -137,7 +136,11 @@ public:
     // A group of the kernel's has 16 rows.
     const std::int64_t side = p_.n / 2;
     const double items = static_cast<double>(side * ((side + 15) / 16) * side);
-    const words devices{"--on", "fake", "--ahead", std::to_string(ahead), "--tern-hetero-models=off",
+    const words devices{"--on",
+                        "fake",
+                        "--ahead",
+                        std::to_string(ahead),
+                        "--tern-hetero-models=off",
                         fmt::format("--tern-hetero-simulated=1:bandwidth=10G,latency=2us,launch=0us,item={:.6f}ns",
                                     kernel / items * 1e9)};
     const auto report = run_tern_simulated(8, our_line(p_, blocks, devices));

@@ -54,7 +54,7 @@ void compute(const job& j) {
         double* const c = now.get();
         b.each(s, 1, [&](std::int64_t at, std::int64_t i) { c[at] = from[i]; });
       }
-  PARALLEL
+    PARALLEL
     for (std::int64_t z = 0; z < b.size[2]; ++z)
       for (std::int64_t y = 0; y < b.size[1]; ++y) {
         const double* const c = now.get() + b.at(0, y, z);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// The rival with MPI and OpenCL, as one first writes it: the field stays on the device; a kernel
-/// packs each layer, which is copied to the host, sent, received, copied to the device, and unpacked
-/// by a kernel.
+/// packs each layer, which is copied to the host, sent, received, copied to the device, and
+/// unpacked by a kernel.
 
 #include "bench/jacobi3d/mpi.hpp"
 
@@ -17,7 +17,8 @@ namespace {
 using namespace tern::bench::jacobi3d;
 
 void must(cl_int code, const char* what) {
-  if (code != CL_SUCCESS) throw std::runtime_error(std::string(what) + ": error " + std::to_string(code) + " of OpenCL");
+  if (code != CL_SUCCESS)
+    throw std::runtime_error(std::string(what) + ": error " + std::to_string(code) + " of OpenCL");
 }
 
 const char* const text = R"(
@@ -46,7 +47,8 @@ public:
   device() {
     cl_platform_id platform = nullptr;
     cl_uint found = 0;
-    if (clGetPlatformIDs(1, &platform, &found) != CL_SUCCESS || found == 0) throw std::runtime_error("no OpenCL platform");
+    if (clGetPlatformIDs(1, &platform, &found) != CL_SUCCESS || found == 0)
+      throw std::runtime_error("no OpenCL platform");
     must(clGetDeviceIDs(platform, CL_DEVICE_TYPE_DEFAULT, 1, &device_, nullptr), "clGetDeviceIDs");
     cl_int e = 0;
     context_ = clCreateContext(nullptr, 1, &device_, nullptr, nullptr, &e);
@@ -71,7 +73,8 @@ public:
     return m;
   }
   cl_command_queue queue() const { return queue_; }
-  template <class... A> void run(cl_kernel k, std::array<std::size_t, 3> items, int dimensions, const A&... values) const {
+  template <class... A>
+  void run(cl_kernel k, std::array<std::size_t, 3> items, int dimensions, const A&... values) const {
     cl_uint i = 0;
     (must(clSetKernelArg(k, i++, sizeof values, &values), "clSetKernelArg"), ...);
     must(clEnqueueNDRangeKernel(queue_, k, static_cast<cl_uint>(dimensions), nullptr, items.data(), nullptr, 0, nullptr,
@@ -79,8 +82,8 @@ public:
          "clEnqueueNDRangeKernel");
   }
   void read(cl_mem from, std::vector<double>& to, bool waits) const {
-    must(clEnqueueReadBuffer(queue_, from, waits ? CL_TRUE : CL_FALSE, 0, to.size() * sizeof(double), to.data(), 0, nullptr,
-                             nullptr),
+    must(clEnqueueReadBuffer(queue_, from, waits ? CL_TRUE : CL_FALSE, 0, to.size() * sizeof(double), to.data(), 0,
+                             nullptr, nullptr),
          "clEnqueueReadBuffer");
   }
   void write(cl_mem to, const std::vector<double>& from, bool waits) const {
@@ -117,7 +120,8 @@ void compute(const job& j) {
   std::array<shape, side_count> shapes{};
   const std::int64_t steps[3] = {1, b.row(), b.plane()};
   for (int s = 0; s < side_count; ++s) {
-    const auto i = static_cast<std::size_t>(s), d = i / 2, fast = d == 0 ? std::size_t{1} : 0, slow = d == 2 ? std::size_t{1} : 2;
+    const auto i = static_cast<std::size_t>(s), d = i / 2, fast = d == 0 ? std::size_t{1} : 0,
+               slow = d == 2 ? std::size_t{1} : 2;
     if (here.has(s)) layer[i] = cl.memory(out[i].size());
     cells edge{0, 0, 0}, beyond_it{0, 0, 0};
     edge[d] = s % 2 == 0 ? 0 : b.size[d] - 1;
@@ -126,7 +130,8 @@ void compute(const job& j) {
       return std::array<cl_int, 4>{static_cast<cl_int>(b.at(c[0], c[1], c[2])), static_cast<cl_int>(b.size[fast]),
                                    static_cast<cl_int>(steps[fast]), static_cast<cl_int>(steps[slow])};
     };
-    shapes[i] = {numbers(edge), numbers(beyond_it),
+    shapes[i] = {numbers(edge),
+                 numbers(beyond_it),
                  {static_cast<std::size_t>(b.size[fast]), static_cast<std::size_t>(b.size[slow]), 1}};
   }
   const auto size = [&](std::size_t d) { return static_cast<std::size_t>(b.size[d]); };

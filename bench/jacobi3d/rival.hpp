@@ -69,8 +69,8 @@ struct box {
       for (std::int64_t y = 0; y < size[1]; ++y)
         fill_row(whole, first[0], first[1] + y, first[2] + z, size[0], c + at(0, y, z));
   }
-  /// Calls `f(place, k)` for the k-th cell of the outermost layer at a side (`out` 0), or of the one
-  /// beyond (1).
+  /// Calls `f(place, k)` for the k-th cell of the outermost layer at a side (`out` 0), or of the
+  /// one beyond (1).
   template <class F> void each(int side, int out, F f) const {
     const auto d = static_cast<std::size_t>(side / 2);
     cells low{0, 0, 0}, high = size;

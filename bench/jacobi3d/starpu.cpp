@@ -39,8 +39,8 @@ void sweep(void** buffers, void* argument) {
       const double* const c = now + b.at(0, y, z);
       double* const __restrict to = next + b.at(0, y, z);
       for (std::int64_t x = 0; x < b.size[0]; ++x)
-        to[x] = alpha * c[x] +
-                beta * (((((c[x - 1] + c[x + 1]) + c[x - row]) + c[x + row]) + c[x - plane]) + c[x + plane]);
+        to[x] =
+            alpha * c[x] + beta * (((((c[x - 1] + c[x + 1]) + c[x - row]) + c[x + row]) + c[x - plane]) + c[x + plane]);
     }
   b.each(4, 0, [&](std::int64_t at, std::int64_t i) { bottom[i] = next[at]; });
   b.each(5, 0, [&](std::int64_t at, std::int64_t i) { top[i] = next[at]; });

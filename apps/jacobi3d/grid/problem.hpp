@@ -75,8 +75,7 @@ template <class T> std::uint64_t hash_of(const T* values, std::int64_t length, s
   using bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
   std::uint64_t sum = 0;
   for (std::int64_t i = 0; i < length; ++i) { // Steele and others' SplitMix64 (2014)
-    std::uint64_t h =
-        std::bit_cast<bits>(values[i]) + static_cast<std::uint64_t>(first + i + 1) * 0x9e3779b97f4a7c15U;
+    std::uint64_t h = std::bit_cast<bits>(values[i]) + static_cast<std::uint64_t>(first + i + 1) * 0x9e3779b97f4a7c15U;
     h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9U;
     h = (h ^ (h >> 27)) * 0x94d049bb133111ebU;
     sum += h ^ (h >> 31);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /// \file
-/// The same by plain loops, one after the other: what all other ways of computing it must equal, bit
-/// by bit. Compiled without contraction of a product and a sum.
+/// The same by plain loops, one after the other: what all other ways of computing it must equal,
+/// bit by bit. Compiled without contraction of a product and a sum.
 
 #include "apps/jacobi3d/grid/problem.hpp"
 
@@ -12,8 +12,8 @@
 namespace jacobi3d {
 
 template <class T> struct serial_result {
-  std::vector<T> values;     ///< of all cells, x fastest
-  double change = 0;         ///< the largest of a cell in the last iteration
+  std::vector<T> values; ///< of all cells, x fastest
+  double change = 0;     ///< the largest of a cell in the last iteration
   std::uint64_t hash() const { return hash_of(values.data(), static_cast<std::int64_t>(values.size()), 0); }
 };
 /// T is float or double. Takes three times the grid's memory.

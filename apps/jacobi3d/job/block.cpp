@@ -48,8 +48,8 @@ template <class T> void block<T>::prepare() {
   const tern::affinity_scope together(static_cast<std::uint64_t>(number()));
   const cells size = about_.block_size(), first = first_cell();
   const std::int64_t room = count(size) + 2 * field_pad;
-  const std::string name = "block (" + std::to_string(at_[2]) + ", " + std::to_string(at_[1]) + ", " +
-                           std::to_string(at_[0]) + ")";
+  const std::string name =
+      "block (" + std::to_string(at_[2]) + ", " + std::to_string(at_[1]) + ", " + std::to_string(at_[0]) + ")";
   field<T> initial(room, T{0});
   initial.name("the first field of " + name);
   {

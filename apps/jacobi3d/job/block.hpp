@@ -9,8 +9,8 @@
 ///
 /// A handler that has all layers of an iteration submits its kernel and sends what that will write.
 /// Nothing of it need have been computed, or have arrived: the tasks wait for that, not the
-/// handlers. So the whole graph of tasks runs ahead of the data, across ranks, by as many iterations
-/// as the plan allows.
+/// handlers. So the whole graph of tasks runs ahead of the data, across ranks, by as many
+/// iterations as the plan allows.
 
 #include "apps/jacobi3d/job/plan.hpp"
 #include "apps/jacobi3d/kernel/sweep.hpp"
@@ -76,12 +76,12 @@ private:
   array all_;
   tern::indices<3> at_{};
   plan about_;
-  field<T> now_, then_;                    ///< after `next_` iterations; the one before
-  faces<T> edge_;                          ///< what lies beyond the grid, by side
-  std::array<faces<T>, 2> arrived_;        ///< by iteration % 2: a neighbour is one iteration ahead at most
-  faces<T> first_;                         ///< of `prepare`, for `begin`
-  tern::hetero_object<T> nowhere_;         ///< where layers go that no block needs
-  tern::hetero_object<T> most_;            ///< of the norm
+  field<T> now_, then_;             ///< after `next_` iterations; the one before
+  faces<T> edge_;                   ///< what lies beyond the grid, by side
+  std::array<faces<T>, 2> arrived_; ///< by iteration % 2: a neighbour is one iteration ahead at most
+  faces<T> first_;                  ///< of `prepare`, for `begin`
+  tern::hetero_object<T> nowhere_;  ///< where layers go that no block needs
+  tern::hetero_object<T> most_;     ///< of the norm
   std::int64_t next_ = 0, limit_ = 0;
   bool begun_ = false;
   std::deque<tern::hetero_task> submitted_; ///< the last iterations, if there is a limit

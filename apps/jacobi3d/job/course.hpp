@@ -43,9 +43,7 @@ private:
 struct rank_course {
   tern::fiber_clock::time_point began;
   norm_table norms;
-  float seconds() const {
-    return std::chrono::duration<float>(tern::fiber_clock::now() - began).count();
-  }
+  float seconds() const { return std::chrono::duration<float>(tern::fiber_clock::now() - began).count(); }
 };
 rank_course& here();
 

@@ -65,12 +65,14 @@ template <class T> finished_run<T> run_job(const settings& wanted) {
   const auto began = tern::fiber_clock::now();
   here().began = began;
   if (tern::rank() == 0) tern::send<&block<T>::begin>(run.blocks);
-  // Handlers submit tasks, tasks of the norm send messages: all is done when neither has come of the other.
+  // Handlers submit tasks, tasks of the norm send messages: all is done when neither has come of
+  // the other.
   for (std::int64_t least = -1;;) {
     tern::quiesce();
     tern::wait_all();
     std::int64_t done = about.iterations;
-    tern::for_each_here(run.blocks, [&](const tern::indices<3>&, const block<T>& b) { done = std::min(done, b.done()); });
+    tern::for_each_here(run.blocks,
+                        [&](const tern::indices<3>&, const block<T>& b) { done = std::min(done, b.done()); });
     done = tern::allreduce(done, [](std::int64_t a, std::int64_t b) { return std::min(a, b); });
     run.iterations = done;
     if (done == about.iterations || done == least) break;
@@ -95,7 +97,8 @@ template <class T> std::vector<T> gather(const finished_run<T>& run) {
   ask_each_block<&block<T>::values>(run.blocks, about, [&](const tern::indices<3>& at, const std::vector<T>& part) {
     for (std::int64_t z = 0; z < size[2]; ++z)
       for (std::int64_t y = 0; y < size[1]; ++y) {
-        const std::int64_t row = ((at[0] * size[2] + z) * about.n[1] + at[1] * size[1] + y) * about.n[0] + at[2] * size[0];
+        const std::int64_t row =
+            ((at[0] * size[2] + z) * about.n[1] + at[1] * size[1] + y) * about.n[0] + at[2] * size[0];
         std::copy_n(part.begin() + (z * size[1] + y) * size[0], size[0], all.begin() + row);
       }
   });

@@ -21,10 +21,10 @@ struct rank_figures {
 
 template <class T> struct finished_run {
   typename block<T>::array blocks;
-  plan about;                      ///< as all ranks have it
-  std::int64_t iterations = 0;     ///< that were made
-  double seconds = 0;              ///< of the iterations
-  std::uint64_t hash = 0;          ///< on rank 0, as what follows
+  plan about;                  ///< as all ranks have it
+  std::int64_t iterations = 0; ///< that were made
+  double seconds = 0;          ///< of the iterations
+  std::uint64_t hash = 0;      ///< on rank 0, as what follows
   std::vector<norm_record> norms;
   std::vector<rank_figures> ranks;
 };

@@ -18,8 +18,8 @@ double updates(const run_figures& run) {
 } // namespace
 
 bool run_figures::converged() const {
-  return about.tolerance > 0 && std::any_of(norms.begin(), norms.end(),
-                                            [&](const norm_record& r) { return r.change <= about.tolerance; });
+  return about.tolerance > 0 &&
+         std::any_of(norms.begin(), norms.end(), [&](const norm_record& r) { return r.change <= about.tolerance; });
 }
 
 void print_table(const run_figures& run, const settings& wanted) {
@@ -29,7 +29,7 @@ void print_table(const run_figures& run, const settings& wanted) {
   line("grid", fmt::format("{} cells of {}", product(about.n), wanted.single ? "float" : "double"));
   line("blocks", fmt::format("{} of {} cells, on {}", product(about.blocks), product(about.block_size()), wanted.on));
   line("iterations", fmt::format("{} with alpha {:g}{}", run.iterations, about.alpha,
-                                 run.converged() ? fmt::format("; the norm is below {:g}", about.tolerance)
+                                 run.converged()       ? fmt::format("; the norm is below {:g}", about.tolerance)
                                  : about.tolerance > 0 ? "; the norm stayed above the tolerance"
                                                        : ""));
   if (!run.norms.empty())
@@ -39,7 +39,8 @@ void print_table(const run_figures& run, const settings& wanted) {
                                                 run.seconds, 1e3 * run.seconds / static_cast<double>(run.iterations),
                                                 updates(run) / run.seconds / 1e9)
                                   : fmt::format("{:.3f} s", run.seconds));
-  if (run.verified) line("verified", *run.verified ? "all bits are those of plain loops" : "BITS DIFFER from plain loops");
+  if (run.verified)
+    line("verified", *run.verified ? "all bits are those of plain loops" : "BITS DIFFER from plain loops");
   line("hash", fmt::format("{:016x}", run.hash));
   fmt::print("\n  {:>4} {:>8} {:>14}\n", "rank", "blocks", "device tasks");
   for (std::size_t r = 0; r < run.ranks.size(); ++r)

@@ -32,7 +32,8 @@ constexpr place places[] = {
     {"mix", "all", -1},
 };
 const place* place_named(const std::string& name) {
-  const auto* const found = std::find_if(std::begin(places), std::end(places), [&](const place& p) { return p.name == name; });
+  const auto* const found =
+      std::find_if(std::begin(places), std::end(places), [&](const place& p) { return p.name == name; });
   return found == std::end(places) ? nullptr : found;
 }
 
@@ -77,7 +78,8 @@ void check(const settings& s) {
   need(s.iterations >= 0, "--iterations", static_cast<double>(s.iterations), "a number of iterations, or 0");
   need(s.alpha >= 0 && s.alpha <= 1, "--alpha", s.alpha, "a weight from 0 to 1");
   need(std::isfinite(s.tolerance) && s.tolerance >= 0, "--tolerance", s.tolerance, "a positive number, or 0 for none");
-  need(s.norm_every >= 0, "--norm-every", static_cast<double>(s.norm_every), "a number of iterations, or 0 for no norm");
+  need(s.norm_every >= 0, "--norm-every", static_cast<double>(s.norm_every),
+       "a number of iterations, or 0 for no norm");
   need(s.ahead >= 0, "--ahead", static_cast<double>(s.ahead), "a number of iterations, or 0");
   if (s.tolerance > 0 && s.norm_every == 0)
     refuse(fmt::format("--tolerance is {}, and --norm-every is 0: nothing would look at it", s.tolerance),
@@ -121,7 +123,8 @@ command_line parse_command_line(int argc, const char* const* argv) {
   app.add_option("--on", s.on, "where kernels run: host, opencl, cuda, fake (simulated devices) or mix (all)")
       ->check(CLI::IsMember(names))
       ->capture_default_str();
-  app.add_option("--ahead", s.ahead, "iterations that messages may be ahead of kernels; 0: none is sent before its data")
+  app.add_option("--ahead", s.ahead,
+                 "iterations that messages may be ahead of kernels; 0: none is sent before its data")
       ->capture_default_str();
   app.add_flag("--float", s.single, "cells are floats, not doubles");
   app.add_option("--out", s.out, "folder for pictures, grid.vti and summary.json");
@@ -151,9 +154,9 @@ void device_line::add(const std::string& option, const std::string& value) {
   std::string variable = "TERN_" + option;
   for (char& c : variable) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   const std::string word = "--tern-" + option;
-  const bool given = std::getenv(variable.c_str()) || std::any_of(words_.begin(), words_.end(), [&](const std::string& w) {
-                       return w == word || w.starts_with(word + "=");
-                     });
+  const bool given = std::getenv(variable.c_str()) ||
+                     std::any_of(words_.begin(), words_.end(),
+                                 [&](const std::string& w) { return w == word || w.starts_with(word + "="); });
   if (!given) words_.push_back(word + "=" + value);
 }
 

@@ -5,8 +5,9 @@
 
 #include <tern/hetero/dialect.hpp>
 
-// A group has some rows of one plane, or parts of them. Loops over x have no conditions that depend on memory, so the
-// host's compiler makes vectors of them: at the ends of a row, what was read from beside it is replaced.
+// A group has some rows of one plane, or parts of them. Loops over x have no conditions that depend
+// on memory, so the host's compiler makes vectors of them: at the ends of a row, what was read from
+// beside it is replaced.
 TERN_KERNELS_BEGIN(jacobi)
 #define JACOBI_PAD 8
 #define JACOBI_ROWS 16
@@ -54,7 +55,7 @@ TERN_KERNELS_BEGIN(jacobi)
       };                                                                                                               \
     }                                                                                                                  \
     if ((sides & 2) && group.x == group.count_x - 1) {                                                                 \
-      TERN_REGION_IN(group.x * group.size_x + JACOBI_ROWS, group.count_y, nz) {                                        \
+      TERN_REGION_IN(group.x* group.size_x + JACOBI_ROWS, group.count_y, nz) {                                         \
         const int y = first + item.local_x;                                                                            \
         if (y < last) to_east[z * ny + y] = to[JACOBI_PAD + (z * ny + y) * nx + nx - 1];                               \
       };                                                                                                               \
@@ -117,9 +118,8 @@ tern::hetero_task submit_sweep(const sweep_numbers& how, const field<T>& from, c
   const auto [nx, ny, nz] = how.n;
   const T alpha = static_cast<T>(how.alpha), beta = static_cast<T>((1 - how.alpha) / 6);
   return submitted(
-      tern::hetero_task(sweep_of<T>(),
-                        tern::items(nx, (ny + JACOBI_ROWS - 1) / JACOBI_ROWS, nz).group(group_width(nx)), small(nx),
-                        small(ny), small(nz), static_cast<int>(how.out_sides), alpha, beta, tern::read(from),
+      tern::hetero_task(sweep_of<T>(), tern::items(nx, (ny + JACOBI_ROWS - 1) / JACOBI_ROWS, nz).group(group_width(nx)),
+                        small(nx), small(ny), small(nz), static_cast<int>(how.out_sides), alpha, beta, tern::read(from),
                         tern::write(to), tern::read(in[0]), tern::read(in[1]), tern::read(in[2]), tern::read(in[3]),
                         tern::read(in[4]), tern::read(in[5]), tern::write(out[0]), tern::write(out[1]),
                         tern::write(out[2]), tern::write(out[3]), tern::write(out[4]), tern::write(out[5])),

@@ -42,7 +42,8 @@ void submit_change(const cells& n, const field<T>& a, const field<T>& b, const t
 #define JACOBI3D_EXTERN(T)                                                                                             \
   extern template tern::hetero_task submit_sweep(const sweep_numbers&, const field<T>&, const field<T>&,               \
                                                  const faces<T>&, const faces<T>&, where);                             \
-  extern template void submit_change(const cells&, const field<T>&, const field<T>&, const tern::hetero_object<T>&, where);
+  extern template void submit_change(const cells&, const field<T>&, const field<T>&, const tern::hetero_object<T>&,    \
+                                     where);
 JACOBI3D_EXTERN(double)
 JACOBI3D_EXTERN(float)
 #undef JACOBI3D_EXTERN

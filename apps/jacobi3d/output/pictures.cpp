@@ -159,7 +159,8 @@ void write_slice(const std::string& path, const plan& about, const std::vector<d
   page.write(path);
 }
 
-void write_course(const std::string& path, const plan& about, const std::vector<block_history>& blocks, double seconds) {
+void write_course(const std::string& path, const plan& about, const std::vector<block_history>& blocks,
+                  double seconds) {
   constexpr double left = 128, width = 1040, top = 96, right = 36, below = 92;
   constexpr std::size_t most_rows = 64;
   const std::size_t shown = std::min(blocks.size(), most_rows);
@@ -189,7 +190,8 @@ void write_course(const std::string& path, const plan& about, const std::vector<
       page.box(x_of(before), y + 1, std::max(0.6, x_of(all[k].ended) - x_of(before)), row - 2);
       before = all[k].ended;
     }
-    // The line: when messages were sent for the iteration that was computed at that moment, upside down.
+    // The line: when messages were sent for the iteration that was computed at that moment, upside
+    // down.
     if (row >= 11) {
       page.colour(apps::ink);
       cairo_set_line_width(page.pen(), 1.2);
@@ -211,10 +213,11 @@ void write_course(const std::string& path, const plan& about, const std::vector<
   page.colour(apps::ink);
   page.words(left, 40, "Which rank had which block, when", 22);
   page.colour(apps::faint);
-  page.words(left, 62,
-             fmt::format("{} a bar, light and dark in turn; the line: iterations whose messages were sent already, of {}",
-                         each == 1 ? std::string("an iteration") : fmt::format("{} iterations", each), about.ahead),
-             14);
+  page.words(
+      left, 62,
+      fmt::format("{} a bar, light and dark in turn; the line: iterations whose messages were sent already, of {}",
+                  each == 1 ? std::string("an iteration") : fmt::format("{} iterations", each), about.ahead),
+      14);
   page.words(left - 10, top - 8, "block x, y, z", 12, 1);
   double key = left;
   for (int r = 0; r < std::min(ranks, 12); ++r, key += 82) {
@@ -234,8 +237,8 @@ void write_course(const std::string& path, const plan& about, const std::vector<
   const bool milli = end < 1;
   for (double t = 0; t <= end * 1.0001; t += tick) {
     page.line(x_of(t), base, x_of(t), base + 5);
-    page.words(x_of(t), base + 20, milli ? fmt::format("{:g} ms", std::round(t * 1e6) / 1e3) : fmt::format("{:g} s", t), 12,
-               0.5);
+    page.words(x_of(t), base + 20, milli ? fmt::format("{:g} ms", std::round(t * 1e6) / 1e3) : fmt::format("{:g} s", t),
+               12, 0.5);
   }
   if (shown < blocks.size()) {
     page.colour(apps::faint);

@@ -17,14 +17,14 @@ void write_vti(const std::string& path, const cells& n, const std::vector<T>& va
   apps::output_file file(path);
   const std::uint64_t bytes = values.size() * sizeof(T);
   const std::string extent = fmt::format("0 {} 0 {} 0 {}", n[0], n[1], n[2]);
-  file.put(fmt::format(
-      "<?xml version=\"1.0\"?>\n<VTKFile type=\"ImageData\" version=\"1.0\" byte_order=\"LittleEndian\" "
-      "header_type=\"UInt64\">\n<ImageData WholeExtent=\"{0}\" Origin=\"0 0 0\" Spacing=\"1 1 1\">\n"
-      "<Piece Extent=\"{0}\">\n<CellData Scalars=\"heat\">\n"
-      "<DataArray type=\"Float{1}\" Name=\"heat\" format=\"appended\" offset=\"0\"/>\n"
-      "<DataArray type=\"UInt16\" Name=\"rank\" format=\"appended\" offset=\"{2}\"/>\n"
-      "</CellData>\n</Piece>\n</ImageData>\n<AppendedData encoding=\"raw\">\n_",
-      extent, 8 * sizeof(T), sizeof(std::uint64_t) + bytes));
+  file.put(
+      fmt::format("<?xml version=\"1.0\"?>\n<VTKFile type=\"ImageData\" version=\"1.0\" byte_order=\"LittleEndian\" "
+                  "header_type=\"UInt64\">\n<ImageData WholeExtent=\"{0}\" Origin=\"0 0 0\" Spacing=\"1 1 1\">\n"
+                  "<Piece Extent=\"{0}\">\n<CellData Scalars=\"heat\">\n"
+                  "<DataArray type=\"Float{1}\" Name=\"heat\" format=\"appended\" offset=\"0\"/>\n"
+                  "<DataArray type=\"UInt16\" Name=\"rank\" format=\"appended\" offset=\"{2}\"/>\n"
+                  "</CellData>\n</Piece>\n</ImageData>\n<AppendedData encoding=\"raw\">\n_",
+                  extent, 8 * sizeof(T), sizeof(std::uint64_t) + bytes));
   file.put_value(bytes);
   file.put(values.data(), bytes);
   file.put_value(static_cast<std::uint64_t>(rank.size() * sizeof rank[0]));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The jacobi3d program from outside: its bits are those of plain loops however it is run, it writes
-/// what it was asked for and refuses what is impossible.
+/// The jacobi3d program from outside: its bits are those of plain loops however it is run, it
+/// writes what it was asked for and refuses what is impossible.
 #include "apps/common/app_program.hpp"
 #include "apps/jacobi3d/grid/serial.hpp"
 
@@ -22,7 +22,8 @@ using namespace app_test;
 
 const strings small{"--n", "24,16,12", "--iterations", "17", "--norm-every", "5"};
 
-template <class T = double> std::string plain_hash(const jacobi3d::cells& n, std::int64_t iterations, double alpha = 0.25) {
+template <class T = double>
+std::string plain_hash(const jacobi3d::cells& n, std::int64_t iterations, double alpha = 0.25) {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx",
                 static_cast<unsigned long long>(jacobi3d::run_serially<T>(n, iterations, alpha).hash()));
@@ -72,10 +73,11 @@ TEST(bits, on_opencl_devices) {
   EXPECT_EQ(hash_of(j), small_hash());
   EXPECT_EQ(device_tasks(j), 4 * (17 + 3));
   // With buffers of their own, and threads of PoCL's.
-  EXPECT_EQ(hash_of(summary_of("inproc", 2,
-                               small + strings{"--on", "opencl", "--blocks", "1,2,2", "--tern-hetero-opencl-pocl=pthread",
-                                               "--tern-hetero-opencl-memory=buffers"})),
-            small_hash());
+  EXPECT_EQ(
+      hash_of(summary_of("inproc", 2,
+                         small + strings{"--on", "opencl", "--blocks", "1,2,2", "--tern-hetero-opencl-pocl=pthread",
+                                         "--tern-hetero-opencl-memory=buffers"})),
+      small_hash());
 }
 
 TEST(bits, on_all_devices_at_once) {
@@ -111,8 +113,9 @@ TEST(bits, whatever_messages_do) {
     const temporary folder;
     const strings line{TERN_TOOL_PATH,       "sim", "-n",    "5", "--faults", "delay:reorder", "--seed",
                        std::to_string(seed), "--",  APP_PATH};
-    const auto done = run(line + small + strings{"--quiet", "--blocks", "2,2,3", "--json", folder / "s.json", "--on",
-                                                 seed % 2 ? "host" : "fake"});
+    const auto done =
+        run(line + small +
+            strings{"--quiet", "--blocks", "2,2,3", "--json", folder / "s.json", "--on", seed % 2 ? "host" : "fake"});
     EXPECT_EQ(done.code, 0) << done.err;
     EXPECT_EQ(hash_of(read_json(folder / "s.json")), small_hash()) << "seed " << seed;
   }
@@ -182,11 +185,11 @@ TEST(files, none_unless_asked_for) {
 
 // The error says which block it was.
 TEST(errors, name_the_block_whose_device_failed) {
-  const auto done =
-      run(job("inproc", 2, small + strings{"--on", "fake", "--blocks", "1,1,2", "--tern-hetero-simulated=1:lose=60@0"}));
+  const auto done = run(
+      job("inproc", 2, small + strings{"--on", "fake", "--blocks", "1,1,2", "--tern-hetero-simulated=1:lose=60@0"}));
   EXPECT_NE(done.code, 0);
   EXPECT_LT(done.code, 1000);
-  EXPECT_TRUE(has(done.err, "block (0, 0, ")) << done.err;
+  EXPECT_TRUE(has(done.err, "jacobi3d::block<double>(")) << done.err;
   EXPECT_TRUE(has(done.err, "simulated0")) << done.err;
 }
 
@@ -200,22 +203,37 @@ struct refusal {
 
 const std::vector<refusal>& refusals() {
   static const std::vector<refusal> all{
-      {"blocks_do_not_divide", {"--n", "24,16,12", "--blocks", "2,3,2"},
-       "--blocks is 2,3,2, and --n is 24,16,12: 3 blocks do not divide 16 cells along y", "give divisors"},
-      {"blocks_zero", {"--blocks", "2,0,2"}, "--blocks is 2,0,2: there is at least one block along y", "change --blocks"},
-      {"blocks_negative", {"--blocks=-1,1,1"}, "--blocks is -1,1,1: there is at least one block along x", "change --blocks"},
-      {"blocks_more_than_cells", {"--n", "4", "--blocks", "1,1,8"},
-       "along z there are more blocks than cells", "give fewer blocks"},
+      {"blocks_do_not_divide",
+       {"--n", "24,16,12", "--blocks", "2,3,2"},
+       "--blocks is 2,3,2, and --n is 24,16,12: 3 blocks do not divide 16 cells along y",
+       "give divisors"},
+      {"blocks_zero",
+       {"--blocks", "2,0,2"},
+       "--blocks is 2,0,2: there is at least one block along y",
+       "change --blocks"},
+      {"blocks_negative",
+       {"--blocks=-1,1,1"},
+       "--blocks is -1,1,1: there is at least one block along x",
+       "change --blocks"},
+      {"blocks_more_than_cells",
+       {"--n", "4", "--blocks", "1,1,8"},
+       "along z there are more blocks than cells",
+       "give fewer blocks"},
       {"blocks_two_numbers", {"--blocks", "2,2"}, "--blocks has 2 numbers: it takes X,Y,Z", "change --blocks"},
       {"n_zero", {"--n", "0"}, "--n is 0,0,0: a grid has 1 to", "change --n"},
       {"n_word", {"--n", "many"}, "many", "--help"},
       {"on_unknown", {"--on", "gpu"}, "gpu", "--help"},
-      {"on_missing", {"--on", "cuda"}, "cuda", "--tern-hetero-devices"},
+      {"on_missing",
+       {"--on", "fake", "--tern-hetero-devices=host"},
+       "can run on simulated, and there is no such device",
+       "hetero-devices"},
       {"iterations_negative", {"--iterations=-1"}, "--iterations is -1", "change --iterations"},
       {"alpha_large", {"--alpha", "1.5"}, "--alpha is 1.5: it must be a weight from 0 to 1", "change --alpha"},
       {"alpha_nan", {"--alpha", "nan"}, "--alpha is nan", "change --alpha"},
       {"tolerance_negative", {"--tolerance=-1"}, "--tolerance is -1", "change --tolerance"},
-      {"tolerance_without_norm", {"--tolerance", "0.1", "--norm-every", "0"}, "nothing would look at it",
+      {"tolerance_without_norm",
+       {"--tolerance", "0.1", "--norm-every", "0"},
+       "nothing would look at it",
        "give --norm-every"},
       {"ahead_negative", {"--ahead=-2"}, "--ahead is -2", "change --ahead"},
       {"json_nowhere", {"--json", "/nowhere/at/all/s.json"}, "No such file", "choose another file with --json"},
