@@ -28,6 +28,12 @@
 /// arrives as an object of its own, of the part's extents, in the host's layout. A handle to no
 /// object arrives as that.
 ///
+/// **Members of mobile objects.** An object whose `serialize` names them moves at once, and its
+/// invocations begin on the new rank at once. The data follow: there, members are arriving. If the
+/// object cannot be packed or unpacked it stays where it was, whole, and no data have left. What
+/// goes to disk, into checkpoints and protect's copies, or through `tern::pack`, has the elements
+/// themselves: packing waits, as a fiber, for the tasks that compute them, and fails if they fail.
+///
 /// `std::move(x)` gives the object away. Its memory goes along without a copy, within a process, if
 /// `x` was its last handle, and all of it; no later task has to wait.
 ///
@@ -41,9 +47,8 @@
 /// **A rank that dies** in a job that survives it (mobile/protect.hpp): objects that were arriving
 /// on the others fail with error(rank_lost), from whichever rank they were to come.
 ///
-/// **Errors.** error(invalid_state) inside of `recorded::submit`. error(unsupported) where bytes
-/// might be read often or never: `multicast` and collective operations, `tern::pack`, checkpoints,
-/// objects that migrate or go to disk, the value of a `remote_promise`. Threads: fibers of a rank.
+/// **Errors.** error(invalid_state) inside of `recorded::submit`. error(unsupported) where the same
+/// bytes go to many ranks: `multicast` and collective operations. Threads: fibers of a rank.
 /// Source: Thomadakis and Chrisochoides 2024 have one-sided transfers of such objects; the order of
 /// tasks in place of completion is ours.
 

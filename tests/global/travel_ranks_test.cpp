@@ -348,9 +348,8 @@ TERN_RANK_TEST(results_that_come_too_late_are_dropped) {
   end();
 }
 
-TERN_RANK_TEST(not_where_bytes_are_read_often_or_never) {
+TERN_RANK_TEST(not_to_many_ranks_at_once) {
   const hetero_object<int> x = counted(small, 0);
-  TERN_EXPECT_ERROR(tern::pack(x), tern::errc::unsupported, "may be read often, or never");
   TERN_EXPECT_ERROR(tern::multicast<&add_up>(tern::all_ranks, x), tern::errc::unsupported, "hetero_object<int>");
   end();
 }

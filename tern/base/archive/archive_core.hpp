@@ -28,7 +28,10 @@ namespace tern {
 /// What the bytes of an archive are for. What travels by more than its bytes needs to know.
 enum class archive_purpose : std::uint8_t {
   storage, ///< they may be kept, copied, and read later, often or never
-  message  ///< they are delivered once, or abandoned, and then the archive's `on_abandon` runs
+  message, ///< they are delivered once, or abandoned, and then the archive's `on_abandon` runs
+  /// The same for a value that moves: if it cannot be unpacked it is abandoned, so what unpacks it
+  /// does nothing before the archive's `on_complete`.
+  move
 };
 
 /// What takes back what was packed, if that is not delivered. An `output_archive` enters functions;
@@ -59,6 +62,25 @@ public:
   /// Another owner has what was packed.
   void delivered() noexcept { all_.clear(); }
   bool empty() const noexcept { return all_.empty(); }
+
+private:
+  std::vector<unique_function<void()>> all_;
+};
+
+/// What is to be done once a value has been unpacked, all of it. An `input_archive` enters
+/// functions; whatever unpacks calls `run` when nothing can fail any more. Else they go without
+/// having been called. Threads: one at a time.
+class unpacking_steps {
+public:
+  unpacking_steps() noexcept = default;
+  unpacking_steps(const unpacking_steps&) = delete;
+  unpacking_steps& operator=(const unpacking_steps&) = delete;
+  /// \throws std::bad_alloc: then it is gone.
+  void add(unique_function<void()> step) { all_.push_back(std::move(step)); }
+  /// In the order in which they were entered, once. Throws what one throws, and the others go.
+  void run() {
+    for (auto& step : std::exchange(all_, {})) step();
+  }
 
 private:
   std::vector<unique_function<void()>> all_;
@@ -204,8 +226,9 @@ public:
   explicit output_archive(std::span<std::byte> destination) noexcept
       : data_(destination.data()), capacity_(destination.size()) {}
   /// For a message that `undo`, which outlives the archive, knows as abandoned or delivered.
-  output_archive(std::span<std::byte> destination, packing_undo& undo) noexcept
-      : data_(destination.data()), capacity_(destination.size()), purpose_(archive_purpose::message), undo_(&undo) {}
+  output_archive(std::span<std::byte> destination, packing_undo& undo,
+                 archive_purpose purpose = archive_purpose::message) noexcept
+      : data_(destination.data()), capacity_(destination.size()), purpose_(purpose), undo_(&undo) {}
   archive_purpose purpose() const noexcept { return purpose_; }
   /// For codecs that give something away: `undo` takes it back. It runs once if what is packed is
   /// not delivered: another value cannot be packed, or the message cannot be sent; on the thread
@@ -249,6 +272,17 @@ public:
   /// \param discards nothing will be done with the values but to destroy them.
   input_archive(std::span<const std::byte> source, bool discards) noexcept
       : data_(source.data()), size_(source.size()), discards_(discards) {}
+  /// \param later takes what `on_complete` is given.
+  input_archive(std::span<const std::byte> source, unpacking_steps& later) noexcept
+      : data_(source.data()), size_(source.size()), later_(&later) {}
+  /// For codecs that ask others for something: `step` does that, at once, or when all that is being
+  /// unpacked has been (archive_purpose::move), and never if it cannot be. Throws what it throws.
+  template <class F> void on_complete(F&& step) {
+    if (later_)
+      later_->add(unique_function<void()>(std::forward<F>(step)));
+    else
+      step();
+  }
   /// For codecs: need the value not come, as it will be destroyed at once?
   bool discards() const noexcept { return discards_; }
 
@@ -315,6 +349,7 @@ private:
   const std::byte* data_;
   std::size_t size_, position_ = 0;
   const bool discards_ = false;
+  unpacking_steps* const later_ = nullptr;
   std::vector<shared_object> objects_;
 };
 

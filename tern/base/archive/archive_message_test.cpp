@@ -95,4 +95,41 @@ TEST(archive_messages, a_reader_may_discard) {
   EXPECT_TRUE(tern::input_archive(bytes, true).discards());
 }
 
+/// Asks for something when it has been read.
+struct asking {
+  std::string* log = nullptr;
+  template <class A> void load(A& ar) {
+    char name = 0;
+    ar(name);
+    ar.on_complete([to = log, name] { to->push_back(name); });
+  }
+};
+
+TEST(archive_messages, what_moves_asks_for_nothing_before_all_has_been_unpacked) {
+  const tern::byte_buffer bytes = tern::pack('a', 'b');
+  std::string log;
+  asking a{&log}, b{&log};
+  {
+    tern::input_archive ar(bytes);
+    ar(a, b);
+  }
+  EXPECT_EQ(log, "ab") << "at once, in a message";
+  log.clear();
+  tern::unpacking_steps later;
+  tern::input_archive ar(bytes, later);
+  ar(a, b);
+  EXPECT_EQ(log, "");
+  later.run();
+  EXPECT_EQ(log, "ab");
+  later.run();
+  EXPECT_EQ(log, "ab") << "once";
+  {
+    tern::unpacking_steps never;
+    tern::input_archive again(bytes, never);
+    again(a, b);
+    EXPECT_THROW(again(a), tern::error);
+  }
+  EXPECT_EQ(log, "ab");
+}
+
 } // namespace

@@ -10,18 +10,29 @@
 #include <tern/base/error.hpp>
 #include <tern/global/transfer/departure.hpp>
 #include <tern/global/transfer/transfer_table.hpp>
+#include <tern/net/packing/multicastable.hpp>
+#include <tern/task/future.hpp>
 
 namespace tern::global::detail {
 namespace {
 
-void refuse_storage(archive_purpose purpose, hetero::detail::object_state* object, const hetero::detail::box& part) {
-  if (purpose == archive_purpose::message) return;
+/// What is kept has the elements themselves. Each rank would wait for its own tasks' data.
+void refuse_many(hetero::detail::object_state* object, const hetero::detail::box& part) {
+  if (!net::detail::multicast_packing::here()) return;
   throw error(errc::unsupported,
               (object ? hetero::detail::text_of(*object, part) : std::string("a hetero_object")) +
-                  " was to be packed where its bytes may be read often, or never",
-              "it travels as an argument of send or call, or as a result; copy its elements into a std::vector for "
-              "multicasts, checkpoints, and members of objects that move");
+                  " cannot go to many ranks at once, all of which get the same bytes",
+              "send it to each of them");
 }
+
+/// Waits for the data of a part.
+struct answer_awaited final : hetero::detail::outgoing::listener {
+  void answered(hetero::detail::outgoing&) noexcept override {
+    promise<void> last = std::move(told); // once it is set, this may go
+    last.set_value();
+  }
+  promise<void> told{};
+};
 
 struct drop_object {
   void operator()(hetero::detail::object_state* o) const noexcept { hetero::detail::drop_handle(o); }
@@ -64,9 +75,11 @@ bool packed_object::become_body(byte_buffer& body, std::optional<net::detail::lo
 }
 
 void packed_object::count(size_archive& ar) const {
-  if (any_) refuse_storage(ar.purpose(), handle_, part_);
-  ar.write(nullptr, sizeof(descriptor) + (fits_inside_ ? bytes_ : 0));
-  if (!fits_inside_) ar.beside(bytes_);
+  const bool stores = ar.purpose() == archive_purpose::storage;
+  if (any_ && stores) refuse_many(handle_, part_);
+  const bool is_inside = fits_inside_ || stores;
+  ar.write(nullptr, sizeof(descriptor) + (is_inside ? bytes_ : 0));
+  if (!is_inside) ar.beside(bytes_);
 }
 
 void packed_object::write(output_archive& ar) const {
@@ -75,10 +88,10 @@ void packed_object::write(output_archive& ar) const {
     ar(d);
     return;
   }
-  refuse_storage(ar.purpose(), handle_, part_);
-  transfer_table& table = transfer_table::here();
   d.element = of_.hash;
   for (std::size_t i = 0; i < 3; ++i) d.extent[i] = static_cast<std::int32_t>(part_.extent(i));
+  if (ar.purpose() == archive_purpose::storage) return store(ar, d);
+  transfer_table& table = transfer_table::here();
   d.origin = net::node::here().rank();
   d.room = fits_inside_ ? static_cast<std::uint32_t>(bytes_) : 0;
   if (in_body_) {
@@ -107,13 +120,26 @@ void packed_object::write(output_archive& ar) const {
   leaves_.reset();
 }
 
+void packed_object::store(output_archive& ar, descriptor d) const {
+  refuse_many(handle_, part_);
+  d.how = form::stored;
+  ar(d);
+  answer_awaited wait;
+  future<void> told = wait.told.get_future();
+  hetero::detail::outgoing data(std::exchange(handle_, nullptr), part_, false);
+  if (!data.begin(wait)) told.get();
+  if (data.failure()) std::rethrow_exception(data.failure());
+  const byte_buffer bytes = data.take();
+  ar.write(bytes.data(), bytes.size());
+}
+
 hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, bool* body_used,
                                           const element_type& wanted, const char* type) {
   net::node& here = net::node::here();
   const descriptor d = read_descriptor(ar, wanted, here.size());
   if (d.how == form::none) return nullptr;
-  const std::byte* const room = ar.take(d.room);
   const std::size_t bytes = static_cast<std::size_t>(d.count()) * wanted.bytes;
+  const std::byte* const room = ar.take(d.how == form::stored ? bytes : d.room);
   if (d.how == form::body) {
     if (!body)
       throw error(errc::invalid_data, "a hetero_object within another argument says that it is its message's body");
@@ -132,13 +158,16 @@ hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, 
   case form::none:
     break;
   case form::inside:
+  case form::stored:
     hetero::detail::land_at_once(*made, byte_buffer::copy_of({room, bytes}));
     break;
   case form::body:
     hetero::detail::land_at_once(*made, own(std::move(*body)));
     break;
   case form::follows:
-    transfer_table::here().request(d.origin, d.number, bytes, std::make_unique<hetero::detail::incoming>(*made));
+    ar.on_complete([d, bytes, into = std::make_unique<hetero::detail::incoming>(*made)]() mutable {
+      transfer_table::here().request(d.origin, d.number, bytes, std::move(into));
+    });
     break;
   }
   return made.release();

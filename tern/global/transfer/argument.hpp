@@ -38,6 +38,7 @@ public:
 
 private:
   void begin() const;
+  void store(output_archive& ar, descriptor d) const;
   hetero::detail::box part_;
   element_type of_;
   std::size_t bytes_ = 0;

@@ -25,7 +25,7 @@ descriptor read_descriptor(input_archive& ar, const element_type& wanted, int ra
     if (d.room != 0 || d.number != 0) bad(wanted, "is none, and has elements");
     return d;
   }
-  if (d.how > form::follows) bad(wanted, "has form " + std::to_string(static_cast<std::uint32_t>(d.how)));
+  if (d.how > form::stored) bad(wanted, "has form " + std::to_string(static_cast<std::uint32_t>(d.how)));
   if (d.element != wanted.hash) bad(wanted, "has elements of another type, or other dimensions");
   std::uint64_t count = 1;
   const std::uint64_t most = std::numeric_limits<std::int64_t>::max() / wanted.bytes;
@@ -36,7 +36,8 @@ descriptor read_descriptor(input_archive& ar, const element_type& wanted, int ra
     if (count > most / static_cast<std::uint64_t>(e)) bad(wanted, "has more elements than any memory");
     count *= static_cast<std::uint64_t>(e);
   }
-  if (d.origin < 0 || d.origin >= ranks) bad(wanted, "is of rank " + std::to_string(d.origin));
+  if (d.how == form::stored ? d.origin != -1 : d.origin < 0 || d.origin >= ranks)
+    bad(wanted, "is of rank " + std::to_string(d.origin));
   if ((d.how == form::follows) != (d.number != 0)) bad(wanted, "has number " + std::to_string(d.number));
   if (d.room != 0 && d.room != count * wanted.bytes)
     bad(wanted, "has room for " + std::to_string(d.room) + " bytes, and needs " + std::to_string(count * wanted.bytes));

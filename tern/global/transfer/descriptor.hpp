@@ -16,10 +16,11 @@ namespace tern::global::detail {
 
 /// Where an object's elements are.
 enum class form : std::uint32_t {
-  none,   ///< it is a handle to no object
-  inside, ///< behind the descriptor
-  body,   ///< they are the message's body
-  follows ///< at the origin, until they are asked for
+  none,    ///< it is a handle to no object
+  inside,  ///< behind the descriptor
+  body,    ///< they are the message's body
+  follows, ///< at the origin, until they are asked for
+  stored   ///< behind the descriptor, as are all of what is kept (archive_purpose::storage)
 };
 
 /// Stands in the archive; behind it `room` bytes, which hold the elements if they are `inside`.
@@ -28,7 +29,7 @@ struct descriptor {
   std::uint64_t number = 0;  ///< at its origin, if the elements follow; else 0
   std::uint64_t element = 0; ///< a hash of the element's type, its size, and the dimensions
   std::array<std::int32_t, 3> extent{0, 0, 0};
-  std::int32_t origin = -1; ///< the rank that has them
+  std::int32_t origin = -1; ///< the rank that has them; -1: they are stored
   form how = form::none;
   std::uint32_t room = 0;
 

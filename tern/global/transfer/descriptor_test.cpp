@@ -72,6 +72,12 @@ TEST(descriptor, each_damaged_field_is_refused) {
        }),
        "where there is no room");
   says(damaged([](descriptor& d) { d.how = form::none; }), "is none, and has elements");
+  says(damaged([](descriptor& d) { d.how = form::stored; }), "is of rank 2");
+  says(damaged([](descriptor& d) {
+         d.how = form::stored;
+         d.origin = -1;
+       }),
+       "has number 7");
 }
 
 TEST(descriptor, elements_differ_by_type_size_and_dimensions) {

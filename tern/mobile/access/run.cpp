@@ -131,7 +131,13 @@ bool admission::reserialize(entry& e, const invocation& one) {
 
 void admission::reserialize(entry& e) {
   if (!e.type->pack) return;
-  void* const fresh = e.type->unpack(e.type->pack(e.object));
+  packing_undo undo;
+  unpacking_steps members;
+  byte_buffer state(e.type->bytes_moved(e.object));
+  e.type->pack_moved(e.object, state.bytes(), undo);
+  void* const fresh = e.type->unpack_moved(state, members);
+  undo.delivered();
+  members.run();
   e.type->destroy(std::exchange(e.object, fresh));
 }
 

@@ -18,11 +18,10 @@ namespace tern::mobile::detail {
 
 // What is large goes into memory that the next rank can look into, if it is on this host: it
 // unpacks the object from there.
-byte_buffer migration::pack(const type_record& type, const void* object) {
-  const std::size_t bytes = type.bytes(object);
-  if (bytes < net::detail::shared_pool::least) return type.pack(object);
-  byte_buffer state = node_.memory().take(bytes);
-  type.pack_into(object, state.bytes());
+byte_buffer migration::pack(const type_record& type, const void* object, packing_undo& undo) {
+  const std::size_t bytes = type.bytes_moved(object);
+  byte_buffer state = bytes < net::detail::shared_pool::least ? byte_buffer(bytes) : node_.memory().take(bytes);
+  type.pack_moved(object, state.bytes(), undo);
   return state;
 }
 
@@ -58,6 +57,7 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
   };
   std::int32_t to = 0;
   byte_buffer state;
+  std::optional<packing_undo> undo(std::in_place); // what its members have announced is taken back if it stays
   try {
     std::tie(to) = net::detail::unpack_call<std::tuple<std::int32_t>>(request->message, sizeof(address));
     here.check_rank(to);
@@ -66,9 +66,10 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
         throw error(errc::invalid_state, "object " + to_string(e.id) + " is pinned", "unpin it before it moves");
       if (!e.type->pack)
         throw error(errc::unsupported, "objects of class " + e.type->name + " cannot move", how_to_serialize);
-      state = pack(*e.type, e.object);
+      state = pack(*e.type, e.object, *undo);
     }
   } catch (...) {
+    undo.reset();
     return stay(0, std::current_exception());
   }
   if (to == rank_) return stay(0, nullptr);
@@ -115,7 +116,9 @@ void migration::depart(entry& e, std::unique_ptr<invocation> request) {
     sent = true;
     send_after(here, to, following);
     landed.get();
+    undo->delivered();
   } catch (...) {
+    undo.reset();
     deferred_actions undone(&e);
     if (!sent) {
       const std::lock_guard hold(objects_.shard_of(e.id).lock);
@@ -254,13 +257,19 @@ void migration::unpack(entry& e, std::unique_ptr<landing> one) {
   void* object = nullptr;
   std::exception_ptr why;
   const std::size_t bytes = one->state.size();
+  unpacking_steps members; // ask for their data
   try {
-    object = type.unpack(one->state);
+    object = type.unpack_moved(one->state, members);
   } catch (...) {
     why = std::current_exception();
   }
   one.reset();
   if (why) return send_back(e, source, reply, why);
+  try {
+    members.run();
+  } catch (const std::exception& x) { // memory has run out, or the job has ended
+    here.fatal("members of object " + to_string(e.id) + " cannot follow it: " + x.what());
+  }
   if (objects_.watches()) loads_.weigh_landed(e, type, object);
   if (trace::built && trace::on()) [[unlikely]]
     trace_landing(e.id, type, object, source, bytes);

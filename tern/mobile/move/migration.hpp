@@ -40,7 +40,7 @@ private:
   void land_in_fiber(entry& e, std::unique_ptr<landing> one);
   void unpack(entry& e, std::unique_ptr<landing> one);
   void send_back(entry& e, int source, std::uint64_t reply, const std::exception_ptr& why);
-  byte_buffer pack(const type_record& type, const void* object);
+  byte_buffer pack(const type_record& type, const void* object, packing_undo& undo);
   static void send_after(net::node& here, int to, invocation_list& following) noexcept;
 
   rank_objects& objects_;

@@ -41,8 +41,11 @@ struct type_record {
   };
   std::vector<base> bases;             ///< those that a mobile_ptr is converted to anywhere; entered before `main`
   std::size_t size = 0, alignment = 0; ///< of an object in C++'s sense
-  /// As `pack`, into as many bytes as `bytes` gave; null as that.
-  void (*pack_into)(const void* object, std::span<std::byte> room) = nullptr;
+  /// Of an object that moves (archive_purpose::move): as `bytes`, `pack` into as many bytes, and
+  /// `unpack`; null as those.
+  std::size_t (*bytes_moved)(const void* object) = nullptr;
+  void (*pack_moved)(const void* object, std::span<std::byte> room, packing_undo& undo) = nullptr;
+  void* (*unpack_moved)(std::span<const std::byte> bytes, unpacking_steps& later) = nullptr;
 };
 
 /// A class whose objects can be packed, by the handler that takes them in. Static objects only:
@@ -86,8 +89,7 @@ concept loads = tern::detail::archive_constructible<T> ||
 template <class T> inline constexpr bool can_move = saves<T>&& loads<T>;
 
 /// In place: a class need not be movable in C++'s sense.
-template <class T> T* unpack_new(std::span<const std::byte> bytes) {
-  input_archive ar(bytes);
+template <class T> T* unpack_new(input_archive&& ar) {
   std::unique_ptr<T> object;
   if constexpr (tern::detail::archive_constructible<T>) {
     object.reset(new T(access::make<T>(ar)));
@@ -99,10 +101,16 @@ template <class T> T* unpack_new(std::span<const std::byte> bytes) {
   return object.release();
 }
 
+template <class T> std::size_t bytes_moved(const T& x) {
+  size_archive ar(archive_purpose::move);
+  ar(x);
+  return ar.size();
+}
+
 /// \throws as `pack`; error(invalid_data) also if the object has changed since its bytes were
 /// counted.
-template <class T> void pack_exactly(std::span<std::byte> room, const T& x) {
-  output_archive ar(room);
+template <class T> void pack_exactly(std::span<std::byte> room, packing_undo& undo, const T& x) {
+  output_archive ar(room, undo, archive_purpose::move);
   ar(x);
   if (ar.position() != room.size()) [[unlikely]]
     static_cast<void>(pack(x)); // finds the culprit
@@ -151,13 +159,21 @@ template <class T> type_record& type_of() {
                   {},
                   sizeof(T),
                   alignof(T),
+                  nullptr,
+                  nullptr,
                   nullptr};
     if constexpr (can_move<T>) {
       r.pack = [](const void* p) { return pack(*static_cast<const T*>(p)); };
-      r.unpack = [](std::span<const std::byte> bytes) -> void* { return unpack_new<T>(bytes); };
+      r.unpack = [](std::span<const std::byte> bytes) -> void* { return unpack_new<T>(input_archive(bytes)); };
       r.arrival = &arrival_of<T>;
       r.bytes = [](const void* p) { return packed_size(*static_cast<const T*>(p)); };
-      r.pack_into = [](const void* p, std::span<std::byte> room) { pack_exactly(room, *static_cast<const T*>(p)); };
+      r.bytes_moved = [](const void* p) { return bytes_moved(*static_cast<const T*>(p)); };
+      r.pack_moved = [](const void* p, std::span<std::byte> room, packing_undo& undo) {
+        pack_exactly(room, undo, *static_cast<const T*>(p));
+      };
+      r.unpack_moved = [](std::span<const std::byte> bytes, unpacking_steps& later) -> void* {
+        return unpack_new<T>(input_archive(bytes, later));
+      };
     }
     return r;
   }();
