@@ -55,18 +55,11 @@ std::vector<std::uint16_t> rank_of_cells(const jacobi3d::plan& about, const std:
 }
 
 template <class T> void draw(const jacobi3d::finished_run<T>& run, const settings& s, const std::vector<T>& values) {
-  const auto history = jacobi3d::gather_history(run);
   const jacobi3d::plan& about = run.about;
-  std::vector<int> ranks;
-  for (std::size_t i = 0; i < history.size(); ++i) {
-    const auto& records = history[i].iterations;
-    const tern::indices<3> at = jacobi3d::place_of_block(about, static_cast<std::int64_t>(i));
-    ranks.push_back(records.empty() ? run.blocks.home(at) : records.back().rank);
-  }
-  if (s.vti) jacobi3d::write_vti(in(s, "grid.vti"), about.n, values, rank_of_cells(about, ranks));
+  if (s.vti) jacobi3d::write_vti(in(s, "grid.vti"), about.n, values, rank_of_cells(about, run.rank_of_block));
   if (!s.pictures) return;
   jacobi3d::write_slice(in(s, "slice.png"), about, {values.begin(), values.end()}, run.iterations);
-  jacobi3d::write_course(in(s, "course.png"), about, history, run.seconds);
+  jacobi3d::write_course(in(s, "course.png"), about, run.history, run.seconds);
 }
 
 // Rank 0; the others only answer. \return the exit code.

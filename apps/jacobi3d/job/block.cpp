@@ -75,8 +75,6 @@ template <class T> void block<T>::prepare() {
   // An iteration that changes nothing gives the first layers; and kernels are compiled after it.
   submit_sweep<T>({size, 1, sides}, then_, now_, edge_, first_, on()).wait();
   limit_ = about_.first_limit();
-  if (about_.history)
-    history_ = std::make_shared<std::vector<iteration_record>>(static_cast<std::size_t>(about_.iterations));
 }
 
 template <class T> void block<T>::send_layers(faces<T>& out) {
@@ -132,12 +130,13 @@ template <class T> void block<T>::iterate() {
   std::swap(now_, then_);
   tern::hetero_task sweep = submit_sweep<T>(how, then_, now_, arrived, out, on());
   for (tern::hetero_object<T>& layer : arrived) layer = tern::hetero_object<T>();
-  if (history_) {
-    iteration_record& record = (*history_)[static_cast<std::size_t>(next_)];
-    record.rank = tern::rank();
-    record.submitted = here().seconds();
+  if (about_.history) {
     rank_course& course = here();
-    sweep.then([kept = history_, &record, &course](const std::exception_ptr&) { record.ended = course.seconds(); });
+    iteration_record record{number(), next_, tern::rank(), course.seconds(), 0};
+    sweep.then([record, &course](const std::exception_ptr&) mutable {
+      record.ended = course.seconds();
+      course.history.add(record);
+    });
   }
   ++next_;
   if (about_.norm_every > 0 && next_ % about_.norm_every == 0) submit_norm();
@@ -174,12 +173,6 @@ template <class T> std::vector<T> block<T>::values() const {
   const auto all = now_.host(tern::access_mode::read).get();
   const T* const begin = &all(field_pad);
   return {begin, begin + count(about_.block_size())};
-}
-
-template <class T> block_history block<T>::history() const {
-  block_history h;
-  if (history_) h.iterations.assign(history_->begin(), history_->begin() + next_);
-  return h;
 }
 
 template class block<double>;

@@ -18,25 +18,12 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <vector>
 
 #include <tern/global/travel.hpp>
 #include <tern/mobile/array.hpp>
 
 namespace jacobi3d {
-
-/// An iteration of a block: on which rank, and when it ended.
-struct iteration_record {
-  std::int32_t rank = 0;
-  float submitted = 0, ended = 0; ///< seconds since the rank's clock was started
-};
-
-/// What rank 0 asks a block for.
-struct block_history {
-  std::vector<iteration_record> iterations;
-  template <class A> void serialize(A& ar) { ar(iterations); }
-};
 
 /// T is float or double.
 template <class T> class block {
@@ -60,7 +47,11 @@ public:
   std::uint64_t hash() const;
   /// All cells, x fastest.
   std::vector<T> values() const;
-  block_history history() const;
+
+  /// Data of devices follow a block that moves. Its tasks go on where they are.
+  template <class A> void serialize(A& ar) {
+    ar(all_, at_, about_, now_, then_, edge_, arrived_, first_, nowhere_, most_, next_, limit_, begun_);
+  }
 
 private:
   tern::mobile_ptr<block> neighbour(int side) const;
@@ -84,9 +75,7 @@ private:
   tern::hetero_object<T> most_;     ///< of the norm
   std::int64_t next_ = 0, limit_ = 0;
   bool begun_ = false;
-  std::deque<tern::hetero_task> submitted_; ///< the last iterations, if there is a limit
-  /// Ends are written by whatever thread sees them, each once.
-  std::shared_ptr<std::vector<iteration_record>> history_;
+  std::deque<tern::hetero_task> submitted_; ///< the last iterations on this rank, if there is a limit
 };
 
 extern template class block<double>;

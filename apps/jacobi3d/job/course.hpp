@@ -40,9 +40,35 @@ private:
   std::function<void(const norm_record&)> on_whole_;
 };
 
+/// An iteration of a block: on which rank, and when.
+struct iteration_record {
+  std::int64_t block = 0, iteration = 0;
+  std::int32_t rank = 0;
+  float submitted = 0, ended = 0; ///< seconds since the rank's clock was started
+  template <class A> void serialize(A& ar) { ar(block, iteration, rank, submitted, ended); }
+};
+
+/// What a rank's tasks have done, for pictures. Any thread.
+class iteration_list {
+public:
+  void add(const iteration_record& one) {
+    const std::lock_guard hold(guard_);
+    all_.push_back(one);
+  }
+  std::vector<iteration_record> all() const {
+    const std::lock_guard hold(guard_);
+    return all_;
+  }
+
+private:
+  mutable std::mutex guard_;
+  std::vector<iteration_record> all_;
+};
+
 struct rank_course {
   tern::fiber_clock::time_point began;
   norm_table norms;
+  iteration_list history;
   float seconds() const { return std::chrono::duration<float>(tern::fiber_clock::now() - began).count(); }
 };
 rank_course& here();

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 
+#include <tern/balance/balance.hpp>
 #include <tern/hetero/statistics.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/communicator.hpp>
@@ -14,6 +15,18 @@
 
 namespace jacobi3d {
 namespace {
+
+/// On rank 0, from all ranks.
+std::vector<block_history> history_of(const plan& about) {
+  const auto ranks = tern::gather(here().history.all());
+  std::vector<block_history> blocks(static_cast<std::size_t>(count(about.blocks)));
+  if (ranks.empty()) return {};
+  for (const auto& records : ranks)
+    for (const iteration_record& r : records) blocks[static_cast<std::size_t>(r.block)].push_back(r);
+  for (block_history& b : blocks)
+    std::sort(b.begin(), b.end(), [](const auto& x, const auto& y) { return x.iteration < y.iteration; });
+  return blocks;
+}
 
 /// Rank 0: what becomes of a norm. One that is small enough ends the run at the next one, which
 /// blocks may have begun already; else they may go on to the one after the next.
@@ -53,7 +66,6 @@ template <class T> finished_run<T> run_job(const settings& wanted) {
   }
   tern::barrier();
   rank_figures mine;
-  tern::for_each_here(run.blocks, [&](const tern::indices<3>&, block<T>&) { ++mine.blocks; });
   const auto kernels = [] {
     std::uint64_t n = 0;
     for (const auto& d : tern::hetero::count().devices)
@@ -81,9 +93,20 @@ template <class T> finished_run<T> run_job(const settings& wanted) {
   const double seconds = std::chrono::duration<double>(tern::fiber_clock::now() - began).count();
   run.seconds = tern::allreduce(seconds, [](double a, double b) { return std::max(a, b); });
   mine.kernels = kernels() - mine.kernels;
+  std::vector<std::int64_t> numbers;
+  tern::for_each_here(run.blocks, [&](const tern::indices<3>& at, const block<T>&) {
+    numbers.push_back((at[0] * about.blocks[1] + at[1]) * about.blocks[0] + at[2]);
+  });
+  mine.blocks = static_cast<std::int64_t>(numbers.size());
   run.ranks = tern::gather(mine);
-  tern::barrier();
+  const auto blocks_by_rank = tern::gather(numbers);
+  run.moves = tern::allreduce(tern::balance::count().arrived, std::plus<>());
+  if (about.history) run.history = history_of(about);
   if (tern::rank() == 0) {
+    run.rank_of_block.resize(static_cast<std::size_t>(count(about.blocks)));
+    for (std::size_t r = 0; r < blocks_by_rank.size(); ++r)
+      for (const std::int64_t b : blocks_by_rank[r])
+        run.rank_of_block[static_cast<std::size_t>(b)] = static_cast<int>(r);
     run.norms = here().norms.all();
     run.hash = tern::reduce<&block<T>::hash>(run.blocks, std::plus<>()).get();
   }
@@ -105,18 +128,9 @@ template <class T> std::vector<T> gather(const finished_run<T>& run) {
   return all;
 }
 
-template <class T> std::vector<block_history> gather_history(const finished_run<T>& run) {
-  std::vector<block_history> all;
-  ask_each_block<&block<T>::history>(run.blocks, run.about,
-                                     [&](const tern::indices<3>&, block_history h) { all.push_back(std::move(h)); });
-  return all;
-}
-
 template finished_run<double> run_job(const settings&);
 template finished_run<float> run_job(const settings&);
 template std::vector<double> gather(const finished_run<double>&);
 template std::vector<float> gather(const finished_run<float>&);
-template std::vector<block_history> gather_history(const finished_run<double>&);
-template std::vector<block_history> gather_history(const finished_run<float>&);
 
 } // namespace jacobi3d

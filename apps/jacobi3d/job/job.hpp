@@ -13,6 +13,9 @@
 
 namespace jacobi3d {
 
+/// A block's iterations, in order.
+using block_history = std::vector<iteration_record>;
+
 struct rank_figures {
   std::int64_t blocks = 0;
   std::uint64_t kernels = 0; ///< tasks on devices other than the host
@@ -27,6 +30,9 @@ template <class T> struct finished_run {
   std::uint64_t hash = 0;      ///< on rank 0, as what follows
   std::vector<norm_record> norms;
   std::vector<rank_figures> ranks;
+  std::uint64_t moves = 0;            ///< of blocks, to other ranks
+  std::vector<block_history> history; ///< by block, if it was wanted
+  std::vector<int> rank_of_block;     ///< in the end
 };
 
 /// \param wanted on rank 0. \throws what a task failed with, with the names of objects of blocks.
@@ -34,7 +40,5 @@ template <class T> finished_run<T> run_job(const settings& wanted);
 
 /// All cells, x fastest, on rank 0, which alone calls it.
 template <class T> std::vector<T> gather(const finished_run<T>& run);
-/// By block, x fastest.
-template <class T> std::vector<block_history> gather_history(const finished_run<T>& run);
 
 } // namespace jacobi3d

@@ -39,6 +39,7 @@ void print_table(const run_figures& run, const settings& wanted) {
                                                 run.seconds, 1e3 * run.seconds / static_cast<double>(run.iterations),
                                                 updates(run) / run.seconds / 1e9)
                                   : fmt::format("{:.3f} s", run.seconds));
+  if (run.moves > 0) line("moves", fmt::format("{} of blocks to other ranks", run.moves));
   if (run.verified)
     line("verified", *run.verified ? "all bits are those of plain loops" : "BITS DIFFER from plain loops");
   line("hash", fmt::format("{:016x}", run.hash));
@@ -65,6 +66,7 @@ std::string summary_json(const run_figures& run, const settings& wanted) {
   j["seconds"] = run.seconds;
   j["hash"] = fmt::format("{:016x}", run.hash);
   if (run.verified) j["verified"] = *run.verified;
+  j["moves"] = run.moves;
   j["norms"] = nlohmann::ordered_json::array();
   for (const norm_record& r : run.norms) j["norms"].push_back({{"iteration", r.iteration}, {"change", r.change}});
   j["blocks_by_rank"] = nlohmann::ordered_json::array();

@@ -19,11 +19,12 @@ struct run_figures {
   std::uint64_t hash = 0;
   std::vector<norm_record> norms;
   std::vector<rank_figures> ranks;
+  std::uint64_t moves = 0;
   std::optional<bool> verified; ///< none: was not asked for
   bool converged() const;
 };
 template <class T> run_figures figures_of(const finished_run<T>& run) {
-  return {run.about, run.iterations, run.seconds, run.hash, run.norms, run.ranks, {}};
+  return {run.about, run.iterations, run.seconds, run.hash, run.norms, run.ranks, run.moves, {}};
 }
 
 void print_table(const run_figures& run, const settings& wanted);

@@ -169,19 +169,19 @@ void write_course(const std::string& path, const plan& about, const std::vector<
   double end = 0;
   int ranks = 0;
   for (const block_history& b : blocks)
-    for (const iteration_record& r : b.iterations) {
+    for (const iteration_record& r : b) {
       end = std::max(end, static_cast<double>(r.ended));
       ranks = std::max(ranks, r.rank + 1);
     }
   if (end <= 0) end = std::max(seconds, 1e-9);
   const sheet page(static_cast<int>(left + width + right), static_cast<int>(top + height + below));
   std::size_t longest = 0;
-  for (const block_history& b : blocks) longest = std::max(longest, b.iterations.size());
+  for (const block_history& b : blocks) longest = std::max(longest, b.size());
   const std::size_t each = std::max<std::size_t>(1, (longest + 39) / 40); // iterations of a bar
   const auto x_of = [&](double t) { return left + width * std::clamp(t / end, 0.0, 1.0); };
   for (std::size_t i = 0; i < shown; ++i) {
     const double y = top + row * static_cast<double>(i);
-    const std::vector<iteration_record>& all = blocks[i].iterations;
+    const block_history& all = blocks[i];
     double before = 0;
     for (std::size_t k = 0; k < all.size(); ++k) {
       if (k + 1 < all.size() && (k + 1) % each != 0 && all[k + 1].rank == all[k].rank) continue;

@@ -3,7 +3,7 @@
 /// \file
 /// Pictures of a run: what the grid holds, and how the blocks came to it.
 
-#include "apps/jacobi3d/job/block.hpp"
+#include "apps/jacobi3d/job/job.hpp"
 #include "apps/jacobi3d/job/plan.hpp"
 
 #include <cstdint>
