@@ -22,6 +22,7 @@
 
 #include <tern/global/travel.hpp>
 #include <tern/mobile/array.hpp>
+#include <tern/net/runtime.hpp>
 
 namespace jacobi3d {
 
@@ -44,6 +45,8 @@ public:
 
   /// When all tasks are done: iterations that this has made.
   std::int64_t done() const { return next_; }
+  /// Where it is.
+  int rank() const { return tern::rank(); }
   std::uint64_t hash() const;
   /// All cells, x fastest.
   std::vector<T> values() const;

@@ -82,10 +82,12 @@ template <class T> finished_run<T> run_job(const settings& wanted) {
   for (std::int64_t least = -1;;) {
     tern::quiesce();
     tern::wait_all();
-    std::int64_t done = about.iterations;
-    tern::for_each_here(run.blocks,
-                        [&](const tern::indices<3>&, const block<T>& b) { done = std::min(done, b.done()); });
-    done = tern::allreduce(done, [](std::int64_t a, std::int64_t b) { return std::min(a, b); });
+    std::int64_t done = 0;
+    if (tern::rank() == 0)
+      done = tern::reduce<&block<T>::done>(run.blocks, [](std::int64_t x, std::int64_t y) {
+               return std::min(x, y);
+             }).get();
+    done = tern::broadcast(done);
     run.iterations = done;
     if (done == about.iterations || done == least) break;
     least = done;
@@ -93,20 +95,14 @@ template <class T> finished_run<T> run_job(const settings& wanted) {
   const double seconds = std::chrono::duration<double>(tern::fiber_clock::now() - began).count();
   run.seconds = tern::allreduce(seconds, [](double a, double b) { return std::max(a, b); });
   mine.kernels = kernels() - mine.kernels;
-  std::vector<std::int64_t> numbers;
-  tern::for_each_here(run.blocks, [&](const tern::indices<3>& at, const block<T>&) {
-    numbers.push_back((at[0] * about.blocks[1] + at[1]) * about.blocks[0] + at[2]);
-  });
-  mine.blocks = static_cast<std::int64_t>(numbers.size());
   run.ranks = tern::gather(mine);
-  const auto blocks_by_rank = tern::gather(numbers);
   run.moves = tern::allreduce(tern::balance::count().arrived, std::plus<>());
   if (about.history) run.history = history_of(about);
   if (tern::rank() == 0) {
-    run.rank_of_block.resize(static_cast<std::size_t>(count(about.blocks)));
-    for (std::size_t r = 0; r < blocks_by_rank.size(); ++r)
-      for (const std::int64_t b : blocks_by_rank[r])
-        run.rank_of_block[static_cast<std::size_t>(b)] = static_cast<int>(r);
+    ask_each_block<&block<T>::rank>(run.blocks, about, [&](const tern::indices<3>&, int r) {
+      run.rank_of_block.push_back(r);
+      ++run.ranks[static_cast<std::size_t>(r)].blocks;
+    });
     run.norms = here().norms.all();
     run.hash = tern::reduce<&block<T>::hash>(run.blocks, std::plus<>()).get();
   }

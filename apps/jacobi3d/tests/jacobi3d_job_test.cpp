@@ -86,6 +86,16 @@ TEST(bits, on_all_devices_at_once) {
   EXPECT_GT(device_tasks(j), 0);
 }
 
+// Blocks go with their cells on devices, and the layers that have come.
+TEST(bits, of_blocks_that_move) {
+  for (const char* how : {"--tern-debug-migrate=rotate", "--tern-debug-migrate=random",
+                          "--tern-debug-migrate=reserialize", "--tern-balance=greedy"})
+    for (const char* on : {"host", "fake"})
+      EXPECT_EQ(hash_of(summary_of("inproc", 3, small + strings{"--on", on, how})), small_hash()) << how << " " << on;
+  for (const std::string& where : transports())
+    EXPECT_EQ(hash_of(summary_of(where, 2, small + strings{"--tern-debug-migrate=rotate"})), small_hash()) << where;
+}
+
 TEST(bits, whatever_runs_ahead) {
   for (const char* ahead : {"0", "1", "100"})
     EXPECT_EQ(hash_of(summary_of("inproc", 2, small + strings{"--ahead", ahead, "--on", "fake"}, 2)), small_hash())
@@ -172,6 +182,17 @@ TEST(files, that_were_asked_for) {
   ASSERT_GT(vti.size(), at + expected.size() * sizeof(double));
   EXPECT_EQ(std::memcmp(vti.data() + at, expected.data(), expected.size() * sizeof(double)), 0);
   EXPECT_EQ(hash_of(read_json(folder / "new/out/summary.json")), small_hash());
+}
+
+TEST(files, show_blocks_that_move) {
+  const temporary folder;
+  const auto done = run(job("inproc", 3, small + strings{"--tern-debug-migrate=rotate", "--out", folder / "out"}));
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(read_text(folder / "out/course.png").substr(0, 8), "\x89PNG\r\n\x1a\n");
+  const auto j = read_json(folder / "out/summary.json");
+  std::int64_t blocks = 0;
+  for (const auto& n : j.at("blocks_by_rank")) blocks += n.get<std::int64_t>();
+  EXPECT_EQ(blocks, 8);
 }
 
 TEST(files, none_unless_asked_for) {
