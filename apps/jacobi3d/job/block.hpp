@@ -26,6 +26,12 @@
 
 namespace jacobi3d {
 
+/// With a depth D, messages bring boxes that are D cells deep, from all 26 directions, and D
+/// iterations follow on them: fewer messages, and cells that stay in caches; but cells around a
+/// block are computed by all that have them, and boxes are packed and unpacked.
+inline constexpr int direction_count = 27; ///< 13 is no direction
+inline cells step_of(int direction) noexcept { return {direction % 3 - 1, direction / 3 % 3 - 1, direction / 9 - 1}; }
+
 /// T is float or double.
 template <class T> class block {
 public:
@@ -40,6 +46,8 @@ public:
   void begin();
   /// The layer beyond side `side` after `iteration` iterations.
   void take(std::int64_t iteration, int side, tern::hetero_object<T> layer);
+  /// The same with a depth: what lies in a direction, after `iteration` iterations.
+  void take_deep(std::int64_t iteration, int direction, tern::hetero_object<T> cells_there);
   /// What the norm says: so many iterations.
   void go_on(std::int64_t limit);
 
@@ -53,7 +61,7 @@ public:
 
   /// Data of devices follow a block that moves. Its tasks go on where they are.
   template <class A> void serialize(A& ar) {
-    ar(all_, at_, about_, now_, then_, edge_, arrived_, first_, nowhere_, most_, next_, limit_, begun_);
+    ar(all_, at_, about_, now_, then_, edge_, arrived_, deep_, first_, nowhere_, most_, next_, limit_, begun_);
   }
 
 private:
@@ -62,9 +70,15 @@ private:
   std::int64_t number() const noexcept { return (at_[0] * about_.blocks[1] + at_[1]) * about_.blocks[0] + at_[2]; }
   cells first_cell() const noexcept;
   where on() const;
+  layout lies() const noexcept;
   void send_layers(faces<T>& out);
   void advance();
   void iterate();
+  void iterate_deep();
+  bool has_neighbour(const cells& step) const noexcept;
+  bool is_complete(std::int64_t iteration) const;
+  void send_deep();
+  void wait_for_tasks();
   void submit_norm();
 
   array all_;
@@ -73,9 +87,10 @@ private:
   field<T> now_, then_;             ///< after `next_` iterations; the one before
   faces<T> edge_;                   ///< what lies beyond the grid, by side
   std::array<faces<T>, 2> arrived_; ///< by iteration % 2: a neighbour is one iteration ahead at most
-  faces<T> first_;                  ///< of `prepare`, for `begin`
-  tern::hetero_object<T> nowhere_;  ///< where layers go that no block needs
-  tern::hetero_object<T> most_;     ///< of the norm
+  std::array<std::array<tern::hetero_object<T>, direction_count>, 2> deep_; ///< with a depth, by round % 2
+  faces<T> first_;                                                          ///< of `prepare`, for `begin`
+  tern::hetero_object<T> nowhere_;                                          ///< where layers go that no block needs
+  tern::hetero_object<T> most_;                                             ///< of the norm
   std::int64_t next_ = 0, limit_ = 0;
   bool begun_ = false;
   std::deque<tern::hetero_task> submitted_; ///< the last iterations on this rank, if there is a limit

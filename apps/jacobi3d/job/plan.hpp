@@ -15,6 +15,7 @@ struct plan {
   cells n{}, blocks{}; ///< cells and blocks along x, y, z
   double alpha = 0, tolerance = 0;
   std::int64_t iterations = 0, norm_every = 0; ///< 0: there is no norm
+  std::int64_t depth = 1;                      ///< layers that a message brings, and iterations on them
   std::int64_t ahead = 0;                      ///< iterations that a block's tasks may lie behind its handlers
   std::int32_t kind = -1;                      ///< of devices; -1: any
   bool history = false;                        ///< ends of iterations are kept
@@ -25,7 +26,7 @@ struct plan {
     return tolerance > 0 && 2 * norm_every < iterations ? 2 * norm_every : iterations;
   }
   template <class A> void serialize(A& ar) {
-    ar(n, blocks, alpha, tolerance, iterations, norm_every, ahead, kind, history);
+    ar(n, blocks, alpha, tolerance, iterations, norm_every, depth, ahead, kind, history);
   }
 };
 

@@ -62,6 +62,7 @@ std::string summary_json(const run_figures& run, const settings& wanted) {
   j["alpha"] = about.alpha;
   j["iterations"] = run.iterations;
   j["converged"] = run.converged();
+  j["depth"] = about.depth;
   j["ahead"] = about.ahead;
   j["seconds"] = run.seconds;
   j["hash"] = fmt::format("{:016x}", run.hash);

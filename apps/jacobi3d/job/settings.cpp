@@ -80,6 +80,15 @@ void check(const settings& s) {
   need(std::isfinite(s.tolerance) && s.tolerance >= 0, "--tolerance", s.tolerance, "a positive number, or 0 for none");
   need(s.norm_every >= 0, "--norm-every", static_cast<double>(s.norm_every),
        "a number of iterations, or 0 for no norm");
+  need(s.depth >= 1, "--depth", static_cast<double>(s.depth), "a number of layers, at least 1");
+  for (std::size_t d = 0; d < 3; ++d)
+    if (s.depth > size[d])
+      refuse(fmt::format("--depth is {}, and blocks have {} cells along {}: layers would reach beyond a neighbour",
+                         s.depth, size[d], axes[d]),
+             "give fewer blocks with --blocks, or a smaller --depth");
+  if (s.norm_every % s.depth != 0)
+    refuse(fmt::format("--norm-every is {}, which is no multiple of --depth, {}", s.norm_every, s.depth),
+           "change --norm-every, or give 0 for no norm");
   need(s.ahead >= 0, "--ahead", static_cast<double>(s.ahead), "a number of iterations, or 0");
   if (s.tolerance > 0 && s.norm_every == 0)
     refuse(fmt::format("--tolerance is {}, and --norm-every is 0: nothing would look at it", s.tolerance),
@@ -96,6 +105,7 @@ plan settings::make_plan() const {
   p.tolerance = tolerance;
   p.iterations = iterations;
   p.norm_every = norm_every;
+  p.depth = depth;
   p.ahead = ahead;
   const place* const found = place_named(on);
   p.kind = found ? found->kind : -1;
@@ -122,6 +132,8 @@ command_line parse_command_line(int argc, const char* const* argv) {
       ->capture_default_str();
   app.add_option("--on", s.on, "where kernels run: host, opencl, cuda, fake (simulated devices) or mix (all)")
       ->check(CLI::IsMember(names))
+      ->capture_default_str();
+  app.add_option("--depth", s.depth, "layers that a message brings; so many iterations follow without another")
       ->capture_default_str();
   app.add_option("--ahead", s.ahead,
                  "iterations that messages may be ahead of kernels; 0: none is sent before its data")

@@ -2,6 +2,7 @@
 #include "apps/jacobi3d/kernel/sweep.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <tern/hetero/dialect.hpp>
 
@@ -62,13 +63,13 @@ TERN_KERNELS_BEGIN(jacobi)
     }                                                                                                                  \
   }
 #define JACOBI_CHANGE(name, real)                                                                                      \
-  TERN_KERNEL(name, int nx, int ny, int nz, TERN_GLOBAL const real* a, TERN_GLOBAL const real* b,                      \
-              TERN_GLOBAL real* most) {                                                                                \
+  TERN_KERNEL(name, int nx, int ny, int nz, int start, int row_step, int plane_step, TERN_GLOBAL const real* a,        \
+              TERN_GLOBAL const real* b, TERN_GLOBAL real* most) {                                                     \
     const int z = group.z;                                                                                             \
     TERN_PRIVATE(real, largest);                                                                                       \
     TERN_REGION_NOSYNC { TERN_MY(largest) = 0; };                                                                      \
     for (int y = 0; y < ny; ++y) {                                                                                     \
-      const int row = JACOBI_PAD + (z * ny + y) * nx;                                                                  \
+      const int row = start + z * plane_step + y * row_step;                                                           \
       TERN_REGION_IN(nx, 1, nz) {                                                                                      \
         const real off = fabs(a[row + item.x] - b[row + item.x]);                                                      \
         TERN_MY(largest) = off > TERN_MY(largest) ? off : TERN_MY(largest);                                            \
@@ -76,10 +77,40 @@ TERN_KERNELS_BEGIN(jacobi)
     }                                                                                                                  \
     TERN_REGION_IN(nx, 1, nz) { most[z * nx + item.x] = TERN_MY(largest); };                                           \
   }
+// Some cells of a field that has layers around its block.
+#define JACOBI_DEEP(name, real)                                                                                        \
+  TERN_KERNEL(name, int nx, int ny, int nz, int start, int row_step, int plane_step, real alpha, real beta,            \
+              TERN_GLOBAL const real* from, TERN_GLOBAL real* to) {                                                    \
+    const int z = group.z, last = min(ny, group.y * JACOBI_ROWS + JACOBI_ROWS);                                        \
+    for (int y = group.y * JACOBI_ROWS; y < last; ++y) {                                                               \
+      TERN_GLOBAL const real* const c = from + start + z * plane_step + y * row_step;                                  \
+      TERN_GLOBAL real* const o = to + start + z * plane_step + y * row_step;                                          \
+      TERN_REGION_IN(nx, group.count_y, nz) {                                                                          \
+        const int x = item.x;                                                                                          \
+        o[x] = alpha * c[x] +                                                                                          \
+               beta * (((((c[x - 1] + c[x + 1]) + c[x - row_step]) + c[x + row_step]) + c[x - plane_step]) +           \
+                       c[x + plane_step]);                                                                             \
+      };                                                                                                               \
+    }                                                                                                                  \
+  }
+#define JACOBI_COPY(name, real)                                                                                        \
+  TERN_KERNEL(name, int nx, int ny, int nz, int from_start, int from_row, int from_plane, int to_start, int to_row,    \
+              int to_plane, TERN_GLOBAL const real* from, TERN_GLOBAL real* to) {                                      \
+    const int z = group.z, last = min(ny, group.y * JACOBI_ROWS + JACOBI_ROWS);                                        \
+    for (int y = group.y * JACOBI_ROWS; y < last; ++y) {                                                               \
+      TERN_GLOBAL const real* const c = from + from_start + z * from_plane + y * from_row;                             \
+      TERN_GLOBAL real* const o = to + to_start + z * to_plane + y * to_row;                                           \
+      TERN_REGION_IN(nx, group.count_y, nz) { o[item.x] = c[item.x]; };                                                \
+    }                                                                                                                  \
+  }
 JACOBI_SWEEP(sweep_double, double)
 JACOBI_SWEEP(sweep_float, float)
 JACOBI_CHANGE(change_double, double)
 JACOBI_CHANGE(change_float, float)
+JACOBI_DEEP(deep_double, double)
+JACOBI_DEEP(deep_float, float)
+JACOBI_COPY(copy_double, double)
+JACOBI_COPY(copy_float, float)
 TERN_KERNELS_END(jacobi)
 
 namespace jacobi3d {
@@ -100,9 +131,43 @@ template <class T> constexpr const auto& change_of() {
     return jacobi::change_float;
 }
 
+template <class T> constexpr const auto& deep_of() {
+  if constexpr (sizeof(T) == 8)
+    return jacobi::deep_double;
+  else
+    return jacobi::deep_float;
+}
+template <class T> constexpr const auto& copy_of() {
+  if constexpr (sizeof(T) == 8)
+    return jacobi::copy_double;
+  else
+    return jacobi::copy_float;
+}
+
 int small(std::int64_t n) { return static_cast<int>(n); }
 /// Items of a group along x: whole vectors, and at least as many as it has rows.
 int group_width(std::int64_t nx) { return small(std::clamp<std::int64_t>((nx + 15) / 16 * 16, JACOBI_ROWS, 256)); }
+
+// On the host several iterations are one function. Each kind of vector unit has its own, as kernels.
+#define JACOBI_SWEEP_BOX(real)                                                                                         \
+  TERN_KERNEL_CLONES void sweep_box(const layout& l, const cell_box& box, real alpha, real beta, const real* from,     \
+                                    real* TERN_RESTRICT to) {                                                          \
+    const std::int64_t row = l.row, plane = l.plane, length = box.high[0] - box.low[0];                                \
+    for (std::int64_t z = box.low[2]; z < box.high[2]; ++z)                                                            \
+      for (std::int64_t y = box.low[1]; y < box.high[1]; ++y) {                                                        \
+        const real* const c = from + l.at(box.low[0], y, z);                                                           \
+        real* const o = to + l.at(box.low[0], y, z);                                                                   \
+        for (std::int64_t x = 0; x < length; ++x)                                                                      \
+          o[x] = alpha * c[x] +                                                                                        \
+                 beta * (((((c[x - 1] + c[x + 1]) + c[x - row]) + c[x + row]) + c[x - plane]) + c[x + plane]);         \
+      }                                                                                                                \
+  }
+JACOBI_SWEEP_BOX(double)
+JACOBI_SWEEP_BOX(float)
+
+tern::items items_of(const cells& n) {
+  return tern::items(n[0], (n[1] + JACOBI_ROWS - 1) / JACOBI_ROWS, n[2]).group(group_width(n[0]));
+}
 
 tern::hetero_task submitted(tern::hetero_task t, where on) {
   if (on) t.on(*on);
@@ -127,17 +192,69 @@ tern::hetero_task submit_sweep(const sweep_numbers& how, const field<T>& from, c
 }
 
 template <class T>
-void submit_change(const cells& n, const field<T>& a, const field<T>& b, const tern::hetero_object<T>& most, where on) {
-  const auto [nx, ny, nz] = n;
-  submitted(tern::hetero_task(change_of<T>(), tern::items(nx, 1, nz).group(group_width(nx)), small(nx), small(ny),
-                              small(nz), tern::read(a), tern::read(b), tern::write(most)),
+tern::hetero_task submit_sweeps(const layout& l, const std::vector<cell_box>& boxes, double alpha_given,
+                                const field<T>& from, const field<T>& to, where on) {
+  const T alpha = static_cast<T>(alpha_given), beta = static_cast<T>((1 - alpha_given) / 6);
+  if (on == tern::hetero::device_kind::host)
+    return submitted(tern::hetero_task(
+                         [l, boxes, alpha, beta](T* a, T* b) {
+                           for (const cell_box& box : boxes) {
+                             sweep_box(l, box, alpha, beta, a, b);
+                             std::swap(a, b);
+                           }
+                         },
+                         tern::read_write(from), tern::read_write(to)),
+                     {});
+  tern::hetero_task last;
+  const field<T>* const both[2] = {&from, &to};
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    const cells n = boxes[i].size(), &low = boxes[i].low;
+    last = submitted(tern::hetero_task(deep_of<T>(), items_of(n), small(n[0]), small(n[1]), small(n[2]),
+                                       small(l.at(low[0], low[1], low[2])), small(l.row), small(l.plane), alpha, beta,
+                                       tern::read(*both[i % 2]), tern::read_write(*both[1 - i % 2])),
+                     on);
+  }
+  return last;
+}
+
+template <class T>
+void submit_pack(const layout& l, const cell_box& of, const field<T>& from, const tern::hetero_object<T>& to,
+                 where on) {
+  const cells n = of.size();
+  submitted(tern::hetero_task(copy_of<T>(), items_of(n), small(n[0]), small(n[1]), small(n[2]),
+                              small(l.at(of.low[0], of.low[1], of.low[2])), small(l.row), small(l.plane), 0,
+                              small(n[0]), small(n[0] * n[1]), tern::read(from), tern::write(to)),
+            on);
+}
+
+template <class T>
+void submit_unpack(const layout& l, const cell_box& of, const tern::hetero_object<T>& from, const field<T>& to,
+                   where on) {
+  const cells n = of.size();
+  submitted(tern::hetero_task(copy_of<T>(), items_of(n), small(n[0]), small(n[1]), small(n[2]), 0, small(n[0]),
+                              small(n[0] * n[1]), small(l.at(of.low[0], of.low[1], of.low[2])), small(l.row),
+                              small(l.plane), tern::read(from), tern::read_write(to)),
+            on);
+}
+
+template <class T>
+void submit_change(const cells& n, const layout& l, const field<T>& a, const field<T>& b,
+                   const tern::hetero_object<T>& most, where on) {
+  submitted(tern::hetero_task(change_of<T>(), tern::items(n[0], 1, n[2]).group(group_width(n[0])), small(n[0]),
+                              small(n[1]), small(n[2]), small(l.start), small(l.row), small(l.plane), tern::read(a),
+                              tern::read(b), tern::write(most)),
             on);
 }
 
 #define JACOBI3D_MAKE(T)                                                                                               \
   template tern::hetero_task submit_sweep(const sweep_numbers&, const field<T>&, const field<T>&, const faces<T>&,     \
                                           const faces<T>&, where);                                                     \
-  template void submit_change(const cells&, const field<T>&, const field<T>&, const tern::hetero_object<T>&, where);
+  template tern::hetero_task submit_sweeps(const layout&, const std::vector<cell_box>&, double, const field<T>&,       \
+                                           const field<T>&, where);                                                    \
+  template void submit_pack(const layout&, const cell_box&, const field<T>&, const tern::hetero_object<T>&, where);    \
+  template void submit_unpack(const layout&, const cell_box&, const tern::hetero_object<T>&, const field<T>&, where);  \
+  template void submit_change(const cells&, const layout&, const field<T>&, const field<T>&,                           \
+                              const tern::hetero_object<T>&, where);
 JACOBI3D_MAKE(double)
 JACOBI3D_MAKE(float)
 
