@@ -165,6 +165,24 @@ int group_width(std::int64_t nx) { return small(std::clamp<std::int64_t>((nx + 1
 JACOBI_SWEEP_BOX(double)
 JACOBI_SWEEP_BOX(float)
 
+/// Iteration i is i planes behind the first one: what it reads has just been written, and is in the
+/// caches. It overwrites what the one before it has no use for any more.
+template <class T>
+void sweep_together(const layout& l, const std::vector<cell_box>& boxes, T alpha, T beta, T* first, T* second) {
+  std::int64_t from = boxes.front().low[2], end = boxes.front().high[2];
+  for (const cell_box& b : boxes) end = std::max(end, b.high[2]);
+  T* const both[2] = {first, second};
+  for (std::int64_t front = from; front < end + static_cast<std::int64_t>(boxes.size()); ++front)
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      cell_box plane = boxes[i];
+      const std::int64_t z = front - static_cast<std::int64_t>(i);
+      if (z < plane.low[2] || z >= plane.high[2]) continue;
+      plane.low[2] = z;
+      plane.high[2] = z + 1;
+      sweep_box(l, plane, alpha, beta, both[i % 2], both[1 - i % 2]);
+    }
+}
+
 tern::items items_of(const cells& n) {
   return tern::items(n[0], (n[1] + JACOBI_ROWS - 1) / JACOBI_ROWS, n[2]).group(group_width(n[0]));
 }
@@ -196,15 +214,10 @@ tern::hetero_task submit_sweeps(const layout& l, const std::vector<cell_box>& bo
                                 const field<T>& from, const field<T>& to, where on) {
   const T alpha = static_cast<T>(alpha_given), beta = static_cast<T>((1 - alpha_given) / 6);
   if (on == tern::hetero::device_kind::host)
-    return submitted(tern::hetero_task(
-                         [l, boxes, alpha, beta](T* a, T* b) {
-                           for (const cell_box& box : boxes) {
-                             sweep_box(l, box, alpha, beta, a, b);
-                             std::swap(a, b);
-                           }
-                         },
-                         tern::read_write(from), tern::read_write(to)),
-                     {});
+    return submitted(
+        tern::hetero_task([l, boxes, alpha, beta](T* a, T* b) { sweep_together(l, boxes, alpha, beta, a, b); },
+                          tern::read_write(from), tern::read_write(to)),
+        {});
   tern::hetero_task last;
   const field<T>* const both[2] = {&from, &to};
   for (std::size_t i = 0; i < boxes.size(); ++i) {
