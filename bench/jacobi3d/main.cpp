@@ -87,6 +87,15 @@ void add_host(std::vector<metric>& all, const problem& p) {
                    .rival_name = "MPI",
                    .ours = ours(p, c.blocks),
                    .rival = raw(p)});
+  metric deep{.name = "jacobi3d.host.depth4", .unit = "s", .target = 0.90, .rival_name = "MPI"};
+  for (const char* blocks : {"1,1,2", "2,2,2", "2,2,4"})
+    deep.best_of.push_back({.name = std::string("jacobi3d.host.depth4.") + blocks,
+                            .unit = "s",
+                            .target = 0.90,
+                            .rival_name = "MPI",
+                            .ours = ours(p, blocks, {"--depth", "4"}),
+                            .rival = raw(p)});
+  all.push_back(std::move(deep));
   const std::string threads = BENCH_JACOBI3D_OPENMP;
   all.push_back({.name = "jacobi3d.host.openmp",
                  .unit = "s",

@@ -96,6 +96,39 @@ TEST(bits, of_blocks_that_move) {
     EXPECT_EQ(hash_of(summary_of(where, 2, small + strings{"--tern-debug-migrate=rotate"})), small_hash()) << where;
 }
 
+// Boxes from 26 directions; also as many iterations as no depth divides.
+TEST(bits, of_deep_layers) {
+  struct one {
+    const char *depth, *blocks, *norm_every;
+    strings more;
+  };
+  const std::vector<one> all{{"2", "2", "4", {}},
+                             {"3", "2", "0", {"--on", "opencl"}},
+                             {"4", "3,2,2", "8", {"--on", "fake"}},
+                             {"5", "1", "5", {}},
+                             {"4", "6,4,3", "0", {"--tern-debug-migrate=rotate"}}};
+  for (const one& o : all)
+    EXPECT_EQ(hash_of(summary_of("inproc", 3,
+                                 strings{"--n", "24,16,12", "--iterations", "17", "--depth", o.depth, "--blocks",
+                                         o.blocks, "--norm-every", o.norm_every} +
+                                     o.more)),
+              small_hash())
+        << o.depth << " " << o.blocks;
+  for (const std::string& where : transports())
+    EXPECT_EQ(hash_of(summary_of(
+                  where, 2, {"--n", "24,16,12", "--iterations", "17", "--depth", "2", "--norm-every", "0", "--float"})),
+              plain_hash<float>({24, 16, 12}, 17))
+        << where;
+}
+
+TEST(norm, of_deep_layers_is_the_same) {
+  const auto norms =
+      summary_of("inproc", 2, {"--n", "24,16,12", "--iterations", "17", "--depth", "3", "--norm-every", "15"})
+          .at("norms");
+  ASSERT_EQ(norms.size(), 1u);
+  EXPECT_EQ(norms[0].at("change").get<double>(), jacobi3d::run_serially<double>({24, 16, 12}, 15, 0.25).change);
+}
+
 TEST(bits, whatever_runs_ahead) {
   for (const char* ahead : {"0", "1", "100"})
     EXPECT_EQ(hash_of(summary_of("inproc", 2, small + strings{"--ahead", ahead, "--on", "fake"}, 2)), small_hash())
@@ -256,6 +289,15 @@ const std::vector<refusal>& refusals() {
        {"--tolerance", "0.1", "--norm-every", "0"},
        "nothing would look at it",
        "give --norm-every"},
+      {"depth_zero", {"--depth", "0"}, "--depth is 0: it must be a number of layers", "change --depth"},
+      {"depth_beyond_a_block",
+       {"--n", "8", "--blocks", "1,4,1", "--depth", "4", "--norm-every", "0"},
+       "--depth is 4, and blocks have 2 cells along y",
+       "a smaller --depth"},
+      {"depth_and_norm",
+       {"--depth", "4"},
+       "--norm-every is 10, which is no multiple of --depth, 4",
+       "change --norm-every"},
       {"ahead_negative", {"--ahead=-2"}, "--ahead is -2", "change --ahead"},
       {"json_nowhere", {"--json", "/nowhere/at/all/s.json"}, "No such file", "choose another file with --json"},
       {"unknown_option", {"--fast"}, "not expected: --fast", "--help"},
