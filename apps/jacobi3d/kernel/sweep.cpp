@@ -148,7 +148,8 @@ int small(std::int64_t n) { return static_cast<int>(n); }
 /// Items of a group along x: whole vectors, and at least as many as it has rows.
 int group_width(std::int64_t nx) { return small(std::clamp<std::int64_t>((nx + 15) / 16 * 16, JACOBI_ROWS, 256)); }
 
-// On the host several iterations are one function. Each kind of vector unit has its own, as kernels.
+// On the host several iterations are one function. Each kind of vector unit has its own, as
+// kernels.
 #define JACOBI_SWEEP_BOX(real)                                                                                         \
   TERN_KERNEL_CLONES void sweep_box(const layout& l, const cell_box& box, real alpha, real beta, const real* from,     \
                                     real* TERN_RESTRICT to) {                                                          \

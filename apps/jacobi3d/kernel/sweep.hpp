@@ -59,8 +59,9 @@ template <class T>
 tern::hetero_task submit_sweep(const sweep_numbers& how, const field<T>& from, const field<T>& to, const faces<T>& in,
                                const faces<T>& out, where on);
 /// Submits some iterations in fields that have layers around their blocks: iteration i writes the
-/// cells of `boxes[i]`, and reads those beside them. Begins in `from`; cells that lie in no box stay
-/// in both. On the host all of them are one task, plane by plane, so that the cells stay in its caches.
+/// cells of `boxes[i]`, and reads those beside them. Begins in `from`; cells that lie in no box
+/// stay in both. On the host all of them are one task, plane by plane, so that the cells stay in
+/// its caches.
 template <class T>
 tern::hetero_task submit_sweeps(const layout& l, const std::vector<cell_box>& boxes, double alpha, const field<T>& from,
                                 const field<T>& to, where on);
