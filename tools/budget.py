@@ -44,7 +44,7 @@ def part_of_test(name: str) -> str:
                                                                 "communicator": "net", "epoch": "net"}.get(
                                                                     match.group(1), "tests")
     first = re.split(r"[._]", name)[0]
-    return first if first in LAYERS else {"mesh": "apps", "nbody": "apps", "example": "examples", "tool": "tools",
+    return first if first in LAYERS else {"jacobi3d": "apps", "mesh": "apps", "nbody": "apps", "example": "examples", "tool": "tools",
                                           "bench": "bench"}.get(first, "tests")
 
 

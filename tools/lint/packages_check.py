@@ -66,7 +66,7 @@ PKG_CONFIG = {
     "hwloc": ("libhwloc-dev",), "libdw": ("libdw-dev",), "cairo": ("libcairo2-dev",), "libwebp": ("libwebp-dev",),
     "libwebpmux": ("libwebp-dev",), "ompi": ("libopenmpi-dev",), "ompi-c": ("libopenmpi-dev",),
     "ompi-cxx": ("libopenmpi-dev",), "mpich": ("libmpich-dev",), "gmp": ("libgmp-dev",), "mpfr": ("libmpfr-dev",),
-    "libpng": ("libpng-dev",), "openblas": ("libopenblas-dev",), "starpu-1.3": ("libstarpu-dev",),
+    "libpng": ("libpng-dev",), "openblas": ("libopenblas-dev",), "starpu-1.3": ("libstarpu-dev",), "starpumpi-1.3": ("libstarpu-dev",),
     "OpenCL": ("ocl-icd-opencl-dev",), "tern": (),
 }
 RULE = "packages"

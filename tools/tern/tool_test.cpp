@@ -352,7 +352,7 @@ TEST(bench, runs_what_is_there) {
     return tern::test::run(all, 50, {.folder = folder.path.string()});
   };
   const std::string names =
-      "balance, collectives, cuda, fiber, global, grain, hetero, mesh, mobile, nbody, net, sim, task, trace";
+      "balance, collectives, cuda, fiber, global, grain, hetero, jacobi3d, mesh, mobile, nbody, net, sim, task, trace";
   EXPECT_EQ(elsewhere({"--list"}).out, "not built: " + names +
                                            "\nto build one of them (without --target: all)\n  in the folder of Tern's "
                                            "sources: cmake --preset release && cmake --build build/release --target "

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Jacobi's iteration on a grid, by blocks whose layers travel in messages, beside what a good
+/// engineer first writes with MPI, with MPI and OpenMP or OpenCL, and with StarPU-MPI. All results
+/// are compared with that of plain loops, bit by bit.
+///
+///     bench_jacobi3d                as every benchmark (harness.hpp)
+
+#include "bench/harness/harness.hpp"
+#include "bench/harness/jobs.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "apps/jacobi3d/grid/serial.hpp"
+
+#ifndef BENCH_JACOBI3D_TERN
+#error "define BENCH_JACOBI3D_X as the paths of the programs"
+#endif
+
+namespace {
+
+using namespace tern::bench;
+
+constexpr double alpha = 0.25; // of the rivals, too
+
+struct problem {
+  std::int64_t n, iterations;
+};
+
+/// Seconds that a report says. \throws std::runtime_error unless its result is that of plain loops.
+double checked(const nlohmann::json& report, const problem& p) {
+  static std::map<std::pair<std::int64_t, std::int64_t>, std::string> known;
+  std::string& hash = known[{p.n, p.iterations}];
+  if (hash.empty())
+    hash = fmt::format("{:016x}", jacobi3d::run_serially<double>({p.n, p.n, p.n}, p.iterations, alpha).hash());
+  const auto found = report.at("hash").get<std::string>();
+  if (found != hash) throw std::runtime_error("the result is " + found + ", not " + hash + " as of plain loops");
+  return report.at("seconds").get<double>();
+}
+
+words numbers(const problem& p) { return {std::to_string(p.n), std::to_string(p.iterations)}; }
+words with(words a, const words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// Ours, as users start it.
+words our_line(const problem& p, const std::string& blocks, const words& more) {
+  return with({BENCH_JACOBI3D_TERN, "--n", std::to_string(p.n), "--blocks", blocks, "--iterations",
+               std::to_string(p.iterations), "--alpha", "0.25", "--norm-every", "0"},
+              more);
+}
+std::function<double()> ours(const problem& p, const std::string& blocks, const words& more = {}) {
+  return [=] { return checked(run_tern_ranks(mpi::open_mpi, our_line(p, blocks, more), spinning::usual), p); };
+}
+
+std::function<double()> rival(const std::string& program, const std::string& needs, const problem& p,
+                              const words& more = {}, const words& before = {}) {
+  return [=] {
+    if (program.empty()) throw absent(needs);
+    return checked(run_rival_ranks(mpi::open_mpi, with(with(before, {program}), with(numbers(p), more))), p);
+  };
+}
+std::function<double()> raw(const problem& p) { return rival(BENCH_JACOBI3D_MPI, "Open MPI", p); }
+
+struct cut {
+  const char* a_core;
+  const char* blocks; ///< for two ranks
+  double target;
+};
+constexpr cut cuts[] = {{"1", "1,1,2", 1.00}, {"4", "2,2,2", 1.02}, {"32", "4,4,4", 1.15}};
+
+void add_host(std::vector<metric>& all, const problem& p) {
+  for (const cut& c : cuts)
+    all.push_back({.name = std::string("jacobi3d.host.") + c.a_core,
+                   .unit = "s",
+                   .target = c.target,
+                   .rival_name = "MPI",
+                   .ours = ours(p, c.blocks),
+                   .rival = raw(p)});
+  metric deep{.name = "jacobi3d.host.depth4", .unit = "s", .target = 0.90, .rival_name = "MPI"};
+  for (const char* blocks : {"1,1,2", "2,2,2", "2,2,4"})
+    deep.best_of.push_back({.name = std::string("jacobi3d.host.depth4.") + blocks,
+                            .unit = "s",
+                            .target = 0.90,
+                            .rival_name = "MPI",
+                            .ours = ours(p, blocks, {"--depth", "4"}),
+                            .rival = raw(p)});
+  all.push_back(std::move(deep));
+  const std::string threads = BENCH_JACOBI3D_OPENMP;
+  all.push_back({.name = "jacobi3d.host.openmp",
+                 .unit = "s",
+                 .rival_name = "MPI and OpenMP",
+                 .ours = ours(p, cuts[0].blocks),
+                 .rival = [=] { // one process, a thread a core
+                   if (threads.empty()) throw absent("OpenMP");
+                   return checked(run_for_json(with({threads}, numbers(p)), {},
+                                               {{"OMP_NUM_THREADS", "2"}, {"OMP_PROC_BIND", "true"}}),
+                                  p);
+                 }});
+  for (const cut& c : cuts) {
+    const int slabs = 2 * std::stoi(c.a_core);
+    if (p.n < slabs) continue;
+    all.push_back({.name = std::string("jacobi3d.starpu.") + c.a_core,
+                   .unit = "s",
+                   .rival_name = "StarPU-MPI",
+                   .ours = ours(p, c.blocks),
+                   .rival = rival(BENCH_JACOBI3D_STARPU, "libstarpu-dev", p, {std::to_string(slabs)})});
+  }
+}
+
+/// PoCL, on which kernels run on the host. Of its two devices the faster one counts, for the rival.
+void add_opencl(std::vector<metric>& all, const problem& p) {
+  const auto by = [&](const char* device) {
+    return rival(BENCH_JACOBI3D_OPENCL, "ocl-icd-opencl-dev and pocl-opencl-icd", p, {},
+                 {"/usr/bin/env", std::string("POCL_DEVICES=") + device});
+  };
+  metric line{.name = "jacobi3d.pocl", .unit = "s", .target = 0.85, .rival_name = "MPI and OpenCL"};
+  for (const char* blocks : {"1,1,2", "1,2,2", "2,2,2"})
+    line.best_of.push_back(
+        {.name = std::string("jacobi3d.pocl.") + blocks,
+         .unit = "s",
+         .target = 0.85,
+         .rival_name = "MPI and OpenCL",
+         .ours = ours(p, blocks, {"--on", "opencl"}),
+         .rival = [basic = by("basic"), threads = by("pthread")] { return std::min(basic(), threads()); }});
+  all.push_back(std::move(line));
+}
+
+/// Eight simulated ranks with a simulated device each, in virtual time.
+class simulated {
+public:
+  explicit simulated(const problem& p) : p_(p) {}
+  /// Seconds an iteration. \param kernel seconds of a sweep over all of a rank's cells.
+  double run(const std::string& blocks, int ahead, double kernel) const {
+    // A group of the kernel's has 16 rows.
+    const std::int64_t side = p_.n / 2;
+    const double items = static_cast<double>(side * ((side + 15) / 16) * side);
+    const words devices{"--on",
+                        "fake",
+                        "--ahead",
+                        std::to_string(ahead),
+                        "--tern-hetero-models=off",
+                        fmt::format("--tern-hetero-simulated=1:bandwidth=10G,latency=2us,launch=0us,item={:.6f}ns",
+                                    kernel / items * 1e9)};
+    const auto report = run_tern_simulated(8, our_line(p_, blocks, devices));
+    return checked(report, p_) / static_cast<double>(p_.iterations);
+  }
+  /// What an iteration takes if kernels take nothing: the way of the layers from device to device.
+  double path() const { return run("2,2,2", 0, 1e-12); }
+
+private:
+  problem p_;
+};
+
+void add_simulated(std::vector<metric>& all, const problem& p) {
+  const simulated here(p);
+  const auto kernel = [here] { return here.path() / 0.8; };
+  all.push_back({.name = "jacobi3d.sim.overlap",
+                 .unit = "us",
+                 .target = 0.65,
+                 .rival_name = "1 block, ahead 0",
+                 .ours =
+                     [=] {
+                       const double takes = kernel();
+                       double best = 0;
+                       for (const char* blocks : {"2,2,2", "2,2,4", "2,4,4"}) {
+                         const double found = here.run(blocks, 8, takes);
+                         if (best == 0 || found < best) best = found;
+                       }
+                       return best * 1e6;
+                     },
+                 .rival = [=] { return here.run("2,2,2", 0, kernel()) * 1e6; },
+                 .once = true});
+}
+
+std::vector<metric> all_lines(const scale& of) {
+  std::vector<metric> all;
+  const problem usual{of(256, 64), of(50, 4)};
+  add_host(all, usual);
+  add_opencl(all, usual);
+  add_simulated(all, {of(256, 32), of(20, 4)});
+  return all;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  forget_settings();
+  return run(argc, argv, all_lines);
+}
