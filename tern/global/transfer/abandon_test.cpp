@@ -42,7 +42,7 @@ void end_here(hetero_object<int> x) {
 }
 // Its task waits for `x`, and the rank behind for its task.
 void pass_on(hetero_object<int> x) {
-  hetero_object<int> y({{4}});
+  hetero_object<int> y(4);
   submit([](host_view<const int, 1> from, host_view<int, 1> to) { to(0) = from(0) + 1; }, read(x), write(y));
   send<&end_here>(1, y);
 }
@@ -61,7 +61,7 @@ TEST(abandon, what_was_to_come_fails_and_others_go_on) {
         [&] {
           const bool is_first = living().size() == 3;
           if (rank() == living().back()) {
-            hetero_object<int> x({{4}});
+            hetero_object<int> x(4);
             submit(
                 [is_first](host_view<int, 1> v) {
                   if (is_first) this_fiber::sleep_for(1h);
