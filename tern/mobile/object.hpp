@@ -19,7 +19,6 @@
 /// own object.)
 
 #include <array>
-#include <chrono>
 #include <compare>
 #include <concepts>
 #include <cstdint>
@@ -33,6 +32,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tern/base/language/durations.hpp>
 #include <tern/mobile/directory.hpp>
 #include <tern/net/call_options.hpp>
 #include <tern/net/message.hpp>
