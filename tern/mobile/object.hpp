@@ -34,6 +34,7 @@
 
 #include <tern/base/language/durations.hpp>
 #include <tern/mobile/directory.hpp>
+#include <tern/mobile/object/type.hpp>
 #include <tern/net/call_options.hpp>
 #include <tern/net/message.hpp>
 

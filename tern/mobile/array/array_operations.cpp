@@ -12,6 +12,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/language/type_name.hpp>
+#include <tern/mobile/entry/homes.hpp>
 #include <tern/net/call/remote_exception.hpp>
 #include <tern/net/node.hpp>
 #include <tern/task/fiber.hpp>

@@ -9,6 +9,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/mobile/directory.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/object/element_name.hpp>
 #include <tern/net/report/reporter.hpp>
 #include <tern/net/runtime.hpp>
