@@ -80,7 +80,7 @@ public:
   object_id add(const type_record& type, void* object, std::uint64_t credit = 0, object_id id = {});
   /// Numbers for objects that are born here, which follow each other. \return the first. \throws
   /// error(unsupported) if there are not so many.
-  std::uint64_t reserve(std::uint64_t count) ;
+  std::uint64_t reserve(std::uint64_t count);
   /// Objects that are here.
   std::size_t size() const;
   /// The rank where it is, as far as is known here.

@@ -32,7 +32,6 @@
 #include <type_traits>
 #include <utility>
 
-#include <tern/base/language/durations.hpp>
 #include <tern/mobile/directory.hpp>
 #include <tern/mobile/object/type.hpp>
 #include <tern/net/call_options.hpp>

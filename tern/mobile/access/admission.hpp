@@ -57,7 +57,7 @@ public:
   /// If the object is here, is a `wanted`, and an invocation that came now could run. `end_hold`
   /// must follow.
   held_access try_hold(object_id id, const type_record& wanted, action how);
-  void end_hold(const held_access& h, action how) ;
+  void end_hold(const held_access& h, action how);
 
   // Claims (docs/design/claims.md). One counts as an invocation that runs until `end_claim`.
   /// If the object is here and an invocation that came now could run: claims it.

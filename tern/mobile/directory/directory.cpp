@@ -45,9 +45,9 @@ const option<std::string> debug_option{
     one_of({"none", "rotate", "random", "reserialize"})};
 
 directory::directory()
-    : node_(net::node::here()), parts_(new detail::directory_parts(node_, *this)),
-      objects_(parts_->objects), attention_(objects_.attention()),
-      admission_(objects_, parts_->loads, parts_->costs, debugging_of(node_.opts())), events_(objects_, admission_),
+    : node_(net::node::here()), parts_(new detail::directory_parts(node_, *this)), objects_(parts_->objects),
+      attention_(objects_.attention()), admission_(objects_, parts_->loads, parts_->costs, debugging_of(node_.opts())),
+      events_(objects_, admission_),
       router_(objects_, parts_->loads, admission_, events_, static_cast<std::size_t>(node_.opts()[known_option])),
       pager_(std::make_unique<detail::pager>(objects_, parts_->loads, admission_, router_)),
       migration_(std::make_unique<detail::migration>(objects_, parts_->loads, admission_, events_, router_, *pager_)),

@@ -151,7 +151,7 @@ struct entry : entry_front {
   std::uint32_t sharing = 0;
   std::uint32_t unfinished = 0; ///< invocations that have begun and released their access
   std::uint32_t pins = 0;
-  std::uint32_t claims = 0;    ///< that were granted: they count as invocations that run
+  std::uint32_t claims = 0;          ///< that were granted: they count as invocations that run
   priority level = priority::normal; ///< of those that have not begun, the least urgent
   bool exclusive = false;
   bool starting = false; ///< admitted invocations are being started: what comes meanwhile comes after them

@@ -74,8 +74,8 @@ inline constexpr const char* how_to_serialize =
     "give the class a serialize function, and a default constructor or one from an archive";
 
 template <class T>
-concept saves = tern::detail::declared_bitwise<T> || tern::detail::complex_number<T> ||
-    tern::detail::save_forms<output_archive, T>
+concept saves =
+    tern::detail::declared_bitwise<T> || tern::detail::complex_number<T> || tern::detail::save_forms<output_archive, T>
 == 1;
 template <class T>
 concept loads = tern::detail::archive_constructible<T> ||
