@@ -138,8 +138,8 @@ concept silent_aggregate = std::is_class_v<T> && std::is_aggregate_v<T> && !requ
 &&requires { typename codec<T>::is_users_class; }
 &&save_forms<output_archive, T> == 0 && load_forms<input_archive, T> == 0 && !archive_constructible<T>;
 
-/// std::complex, without <complex>, which brings streams and all of <cmath>: two numbers, and nothing
-/// that says how they are serialized.
+/// std::complex, without <complex>, which brings streams and all of <cmath>: two numbers, and
+/// nothing that says how they are serialized.
 template <class T>
 concept complex_number = requires(const T& x) {
   requires std::is_arithmetic_v<typename T::value_type> && sizeof(T) == 2 * sizeof(typename T::value_type);

@@ -14,7 +14,7 @@
 #include <tern/mobile/entry/entry_front.hpp>
 #include <tern/mobile/message/control.hpp>
 #include <tern/net/handler.hpp>
-#include <tern/task/wait/owner_lock.hpp>
+#include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile {
 
