@@ -4,6 +4,7 @@
 /// Everything a Tern program needs.
 
 #include <tern/balance/balance.hpp>
+#include <tern/balance/policy.hpp>
 #include <tern/base/archive.hpp>
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>

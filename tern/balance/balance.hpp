@@ -21,7 +21,6 @@
 #include <cstdint>
 #include <string>
 
-#include <tern/balance/policy.hpp>
 #include <tern/base/options.hpp>
 #include <tern/task/future.hpp>
 

@@ -6,8 +6,9 @@
 
 #include <tern/base/language/compiler.hpp>
 
-#include <chrono>
 #include <ctime>
+
+#include <tern/base/language/durations.hpp>
 
 namespace tern {
 

@@ -110,7 +110,7 @@ public:
   template <class A> void save(A& ar) const { ar(id_, box_); }
   template <class A> void load(A& ar) {
     ar(id_, box_);
-    array_ = id_ ? mobile::detail::array_table::here().find(id_) : nullptr;
+    array_ = id_ ? mobile::detail::find_array(id_) : nullptr;
   }
 
   /// For the functions below.
@@ -131,7 +131,7 @@ private:
   }
   const mobile::detail::array_layout& layout() const {
     if (!array_) [[unlikely]]
-      static_cast<void>(mobile::detail::array_table::here().need(id()));
+      static_cast<void>(mobile::detail::need_array(id()));
     return array_->placed();
   }
   mobile::detail::array_ref array_;
@@ -244,7 +244,7 @@ public:
   template <class A> void save(A& ar) const { ar(id_); }
   template <class A> void load(A& ar) {
     ar(id_);
-    array_ = id_ ? mobile::detail::array_table::here().find(id_) : nullptr;
+    array_ = id_ ? mobile::detail::find_array(id_) : nullptr;
     look_up();
   }
 
@@ -261,7 +261,7 @@ private:
   const mobile::detail::array_layout& layout() const {
     if (layout_) [[likely]]
       return *layout_;
-    if (!array_) static_cast<void>(mobile::detail::array_table::here().need(id())); // it has been destroyed: throws
+    if (!array_) static_cast<void>(mobile::detail::need_array(id())); // it has been destroyed: throws
     return array_->placed();
   }
   void look_up() noexcept { layout_ = array_ && array_->is_placed() ? &array_->layout() : nullptr; }
@@ -370,7 +370,7 @@ auto reduce(const S& of, Op) -> future<typename mobile::detail::member_signature
 /// future is set when all are gone. Its use by any rank is error(not_found) from then on; what
 /// other ranks send meanwhile ends the job.
 template <class T, int N> future<void> destroy(const mobile_array<T, N>& array) {
-  return mobile::detail::end_array(*mobile::detail::array_table::here().need(array.id()));
+  return mobile::detail::end_array(*mobile::detail::need_array(array.id()));
 }
 
 /// Calls `f(indices, element&)` for each element of an array or section that is on the calling rank
@@ -380,7 +380,7 @@ template <mobile::detail::section S, class F> void for_each_here(const S& of, F&
   using namespace mobile::detail;
   using element = typename S::element;
   const auto& section = as_section(of);
-  const array_ref array = array_table::here().need(section.id());
+  const array_ref array = need_array(section.id());
   const array_layout& layout = array->placed();
   for (const std::int64_t linear : elements_here(*array, section.box()))
     if (auto mine = hold(mobile_ptr<element>(layout.id_of(linear)))) f(place_in<S::dimensions>(layout, linear), *mine);

@@ -4,6 +4,7 @@
 /// The objects of one rank, as the rooms of this layer and the layers above see them. Programs use
 /// object.hpp; docs/design/migration.md describes the protocol.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,11 +16,7 @@
 #include <tern/mobile/access/admission.hpp>
 #include <tern/mobile/access/event_signals.hpp>
 #include <tern/mobile/access/running_invocation.hpp>
-#include <tern/mobile/balancer.hpp>
-#include <tern/mobile/entry/rank_objects.hpp>
-#include <tern/mobile/load/contacts.hpp>
-#include <tern/mobile/load/handler_costs.hpp>
-#include <tern/mobile/load/object_loads.hpp>
+#include <tern/mobile/entry/directory_services.hpp>
 #include <tern/mobile/object_id.hpp>
 #include <tern/mobile/paging/options.hpp>
 #include <tern/mobile/routes/router.hpp>
@@ -45,9 +42,18 @@ struct object_load {
   double device;           ///< seconds of devices' time that its last invocations took, each
 };
 
+class balancer;
+struct object_contact;
+struct travel_note;
+enum class load_model : std::uint8_t;
+
 namespace detail {
-class pager;
+class home_table;
 class migration;
+class object_labels;
+class pager;
+struct directory_parts;
+struct packed_event;
 } // namespace detail
 
 /// The objects of one rank. A facade: `access` admits invocations, `routes` knows where messages go
@@ -74,7 +80,7 @@ public:
   object_id add(const type_record& type, void* object, std::uint64_t credit = 0, object_id id = {});
   /// Numbers for objects that are born here, which follow each other. \return the first. \throws
   /// error(unsupported) if there are not so many.
-  std::uint64_t reserve(std::uint64_t count) { return objects_.reserve(count); }
+  std::uint64_t reserve(std::uint64_t count);
   /// Objects that are here.
   std::size_t size() const;
   /// The rank where it is, as far as is known here.
@@ -85,12 +91,12 @@ public:
   /// its end.
   bool lives(object_id id) const;
   /// The rank of the object's home: that is told wherever it goes.
-  int home_of(object_id id) const noexcept { return objects_.home_of(id); }
+  int home_of(object_id id) const noexcept;
   /// The same on the calling rank; outside of a job, the number of the home.
   static int home_of_here(object_id id) noexcept;
-  const detail::home_table& homes() const noexcept { return objects_.homes(); }
+  const detail::home_table& homes() const noexcept;
   /// Names of the objects whose home is here, for reports.
-  detail::object_labels& labels() noexcept { return objects_.labels(); }
+  detail::object_labels& labels() noexcept;
 
   // Sending -----------------------------------------------------------------------------------------------------------
 
@@ -98,12 +104,13 @@ public:
   /// \throws error(invalid_argument) for a null pointer or one that cannot exist in this job.
   detail::destination find_destination(object_id id) { return router_.find_destination(id); }
   /// Throws as `find_destination`.
-  void check(object_id id) const { objects_.check(id); }
+  void check(object_id id) const;
   void sent(const detail::destination& d) { router_.sent(d); }
+  static constexpr unsigned to_contacts = 16; ///< as rank_objects::attention says
   /// The same for an invocation.
   void sent(const detail::destination& d, std::size_t bytes) {
     router_.sent(d);
-    if (objects_.attends() & detail::rank_objects::to_contacts) [[unlikely]]
+    if (attention_.load(std::memory_order_acquire) & to_contacts) [[unlikely]]
       note_contact(d.to.object, bytes);
   }
   /// Do messages to objects that are here go into their mailboxes? Then all messages to objects
@@ -124,7 +131,7 @@ public:
   /// while the job goes on.
   void return_credit(object_id id, std::uint64_t credit) noexcept { router_.return_credit(id, credit); }
   /// Credit has gone into what is being packed, by whatever fiber: it must be unpacked once.
-  void note_split() noexcept { objects_.note_split(); }
+  void note_split() noexcept;
 
   // Arriving ----------------------------------------------------------------------------------------------------------
 
@@ -157,15 +164,15 @@ public:
 
   void watch_loads(bool on);
   /// Before loads are watched.
-  void count_as(load_model m) noexcept { loads_.count_as(m); }
-  double load() const noexcept { return loads_.sum(); }
+  void count_as(load_model m) noexcept;
+  double load() const noexcept;
   std::vector<object_load> loads() const;
 
   // Load balancing (see balancer.hpp) ---------------------------------------------------------------------------------
 
   using beginning = detail::beginning;
   /// Once; it lives as long as the rank.
-  void set_balancer(balancer& b) noexcept { objects_.set_balancer(b); }
+  void set_balancer(balancer& b) noexcept;
   /// Invocations that take long begin when `begin_next` is called, or no longer. Loads are watched
   /// meanwhile. Any thread of the rank's.
   void defer(bool on);
@@ -183,7 +190,7 @@ public:
   /// Count which object sends to which, or no longer.
   void count_contacts(bool on) noexcept;
   /// What was counted since the last call, ordered by the ids.
-  std::vector<object_contact> take_contacts() { return contacts_.take(); }
+  std::vector<object_contact> take_contacts();
 
   // Checkpoints (checkpoint.hpp) --------------------------------------------------------------------------------------
 
@@ -201,7 +208,7 @@ public:
   /// One that has its home here, and is on another rank from now on.
   void restore_elsewhere(object_id id, int where);
   /// Homes of an earlier job, or after a rank has died.
-  void set_homes(std::vector<std::int32_t> ranks) { objects_.homes().assign(std::move(ranks)); }
+  void set_homes(std::vector<std::int32_t> ranks);
 
   // Recovery (protect.hpp) --------------------------------------------------------------------------------------------
 
@@ -230,10 +237,10 @@ private:
   void note_contact(object_id to, std::size_t bytes) noexcept;
 
   net::node& node_;
-  detail::rank_objects objects_;
-  detail::object_loads loads_;
-  detail::handler_costs costs_;
-  detail::contact_counter contacts_;
+  // What programs do not compile. The rest, which their code reads, stands here.
+  const std::unique_ptr<detail::directory_parts> parts_;
+  detail::rank_objects& objects_;
+  const std::atomic<unsigned>& attention_; ///< of `objects_`
   detail::admission admission_;
   detail::event_signals events_;
   detail::router router_;

@@ -18,10 +18,10 @@
 /// it is error(not_found) then, as always.) Reports list the names that are waited for and not
 /// published, with the ranks that wait, and name the objects that they list.
 
-#include <chrono>
 #include <string>
 #include <utility>
 
+#include <tern/base/language/durations.hpp>
 #include <tern/mobile/counted.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/call_options.hpp>

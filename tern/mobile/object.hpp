@@ -19,7 +19,6 @@
 /// own object.)
 
 #include <array>
-#include <chrono>
 #include <compare>
 #include <concepts>
 #include <cstdint>
@@ -34,6 +33,7 @@
 #include <utility>
 
 #include <tern/mobile/directory.hpp>
+#include <tern/mobile/object/type.hpp>
 #include <tern/net/call_options.hpp>
 #include <tern/net/message.hpp>
 

@@ -21,7 +21,6 @@
 ///
 /// docs/concepts/recovery.md says more.
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
@@ -30,6 +29,7 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
+#include <tern/base/language/durations.hpp>
 #include <tern/base/language/type_name.hpp>
 #include <tern/mobile/checkpoint.hpp>
 

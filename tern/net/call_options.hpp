@@ -10,7 +10,6 @@
 /// to stop. The handler knows nothing of that: it runs to its end, and an answer that comes later
 /// is dropped.
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <source_location>
@@ -18,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include <tern/base/language/durations.hpp>
 #include <tern/net/message.hpp>
 
 namespace tern {

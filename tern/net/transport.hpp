@@ -5,7 +5,6 @@
 /// above it (handlers, counting, what waits for space, collectives) is the same whatever the
 /// transport. It is chosen when the program starts, never when it is built.
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,6 +14,7 @@
 #include <string>
 
 #include <tern/base/bytes.hpp>
+#include <tern/base/language/durations.hpp>
 
 namespace tern::net {
 

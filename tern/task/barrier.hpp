@@ -4,12 +4,12 @@
 /// Latch and barrier: several fibers or threads wait for each other. Names and rules as in
 /// the standard library, unless said otherwise; included by sync.hpp.
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
 
+#include <tern/base/language/durations.hpp>
 #include <tern/task/wait/deadline.hpp>
 #include <tern/task/wait/wait_list.hpp>
 

@@ -8,7 +8,6 @@
 ///     jobs.push(job{…});
 ///     jobs.close();
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -22,6 +21,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tern/base/language/durations.hpp>
 #include <tern/task/wait/deadline.hpp>
 #include <tern/task/wait/wait_list.hpp>
 

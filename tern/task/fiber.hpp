@@ -17,7 +17,6 @@
 
 #include <tern/base/language/compiler.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,6 +29,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tern/base/language/durations.hpp>
 #include <tern/task/fiber/context_switch_inline.hpp>
 #include <tern/task/fiber/fiber_closure.hpp>
 #include <tern/task/scheduler.hpp>

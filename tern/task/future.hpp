@@ -13,7 +13,6 @@
 /// All of them work from fibers, which suspend, and from foreign threads, which sleep. What is done
 /// before a promise is set is visible to each context that sees that its future is ready.
 
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -23,6 +22,7 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
+#include <tern/base/language/durations.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/fiber/causal_context.hpp>
 #include <tern/task/future/future_state.hpp>

@@ -12,7 +12,6 @@
 ///       std::printf("%d\n", 2 * half.get());
 ///     });
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include <tern/base/language/durations.hpp>
 #include <tern/base/unique_function.hpp>
 #include <tern/task/fiber_options.hpp>
 

@@ -3,11 +3,11 @@
 /// \file
 /// A counting semaphore for fibers and threads; included by sync.hpp.
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
+#include <tern/base/language/durations.hpp>
 #include <tern/task/wait/deadline.hpp>
 #include <tern/task/wait/wait_list.hpp>
 

@@ -11,7 +11,6 @@
 /// for is reported in the log.
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -20,6 +19,7 @@
 #include <string>
 #include <utility>
 
+#include <tern/base/language/durations.hpp>
 #include <tern/task/barrier.hpp>
 #include <tern/task/once.hpp>
 #include <tern/task/semaphore.hpp>

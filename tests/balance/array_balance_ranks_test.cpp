@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tern/balance/policy.hpp>
 #include <tern/base/error.hpp>
 #include <tern/mobile/array.hpp>
 #include <tern/net/collectives.hpp>

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <tern/balance/policy.hpp>
 #include <tern/mobile/load.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>

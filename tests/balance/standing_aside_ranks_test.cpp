@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <tern/balance/policy.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/communicator.hpp>

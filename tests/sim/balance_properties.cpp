@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <tern/balance/balance.hpp>
+#include <tern/balance/policy.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/communicator.hpp>

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <sstream>
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 #include <tern/balance/model.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include <gmock/gmock.h>

@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include <tern/mobile/array/array_table.hpp>
+
 namespace tern::balance::detail {
 namespace {
 

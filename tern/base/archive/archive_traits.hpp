@@ -7,8 +7,6 @@
 #include <tern/base/language/compiler.hpp>
 
 #include <array>
-#include <chrono>
-#include <complex>
 #include <concepts>
 #include <cstddef>
 #include <tuple>
@@ -16,6 +14,7 @@
 #include <utility>
 
 #include <tern/base/archive/members.hpp>
+#include <tern/base/language/durations.hpp>
 
 namespace tern {
 
@@ -66,7 +65,6 @@ template <class T> inline constexpr bool bitwise = travels_bitwise<std::remove_c
 template <class T, std::size_t N>
 struct bitwise_builtin<std::array<T, N>> : std::bool_constant<(N > 0) && bitwise<T>> {};
 template <class T, std::size_t N> struct bitwise_builtin<T[N]> : std::bool_constant<bitwise<T>> {};
-template <class T> struct bitwise_builtin<std::complex<T>> : std::bool_constant<bitwise<T>> {};
 template <class Rep, class Period>
 struct bitwise_builtin<std::chrono::duration<Rep, Period>> : std::bool_constant<bitwise<Rep>> {};
 template <class Clock, class Duration>
@@ -140,6 +138,16 @@ concept silent_aggregate = std::is_class_v<T> && std::is_aggregate_v<T> && !requ
 &&requires { typename codec<T>::is_users_class; }
 &&save_forms<output_archive, T> == 0 && load_forms<input_archive, T> == 0 && !archive_constructible<T>;
 
+/// std::complex, without <complex>, which brings streams and all of <cmath>: two numbers, and
+/// nothing that says how they are serialized.
+template <class T>
+concept complex_number = requires(const T& x) {
+  requires std::is_arithmetic_v<typename T::value_type> && sizeof(T) == 2 * sizeof(typename T::value_type);
+  requires std::is_same_v<decltype(x.real()), typename T::value_type> &&
+      std::is_same_v<decltype(x.imag()), typename T::value_type>;
+}
+&&save_forms<output_archive, T> == 0 && load_forms<input_archive, T> == 0;
+
 /// Whether T is an aggregate with members that can be found.
 template <class T> consteval bool shows_members() {
   if constexpr (silent_aggregate<T>)
@@ -156,6 +164,8 @@ template <class T> consteval bool travels_bitwise() {
   } else if constexpr (!std::is_trivially_copyable_v<T> || !std::is_copy_assignable_v<T> ||
                        alignof(T) > alignof(std::max_align_t)) {
     return false;
+  } else if constexpr (complex_number<T>) {
+    return bitwise<typename T::value_type>;
   } else if constexpr (shows_members<T>()) {
     // Without gaps: else bytes that were never written would travel.
     return []<class... M>(member_types<M...>) {

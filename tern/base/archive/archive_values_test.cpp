@@ -3,6 +3,7 @@
 #include "archive_shapes.hpp"
 
 #include <cmath>
+#include <complex>
 
 namespace {
 

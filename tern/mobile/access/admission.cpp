@@ -6,11 +6,30 @@
 #include <utility>
 
 #include <tern/mobile/entry/object_trace.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
+#include <tern/mobile/load/handler_costs.hpp>
+#include <tern/mobile/load/object_loads.hpp>
 #include <tern/net/message.hpp>
+#include <tern/net/node.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 #include <tern/trace/trace.hpp>
 
 namespace tern::mobile::detail {
+
+admission::admission(rank_objects& objects, object_loads& loads, handler_costs& costs, debugging debug) noexcept
+    : objects_(objects), node_(objects.node()), rank_(objects.rank()), debug_(debug), loads_(loads), costs_(costs) {}
+
+inline bool admission::defers(const invocable& what) const noexcept {
+  constexpr unsigned both = rank_objects::to_balance | rank_objects::to_defer;
+  return (objects_.attends() & both) == both && what.run;
+}
+inline bool admission::always_begins_later(const invocable& what, const net::wire_header& header) const noexcept {
+  return defers(what) && costs_.expects(header.handler) == expected::takes_long;
+}
+inline bool admission::begins_later(const entry& e, const invocable& what,
+                                    const net::wire_header& header) const noexcept {
+  return defers(what) && is_expected_long(e, header);
+}
 
 // Under the shard's lock.
 bool admission::is_expected_long(const entry& e, const net::wire_header& header) const noexcept {
@@ -74,8 +93,13 @@ held_access admission::try_hold(object_id id, const type_record& wanted, action 
   return {e, object};
 }
 
+void admission::end_hold(const held_access& h, action how) {
+  finished(static_cast<entry&>(*h.of), how != action::share, true);
+}
+
 // May another one run under the access that the last one had?
-bool admission::admits_next(entry& e, const address& to, int source) {
+bool admission::admits_next(entry_front& front, const address& to, int source) {
+  entry& e = static_cast<entry&>(front);
   const std::lock_guard hold(objects_.shard_of(e.id).lock);
   if (to.stream != address::no_stream || e.own_open || to.hops() != 0 || e.not_begun > 0 || !e.waiting.empty() ||
       e.at != entry::place::here || e.coming > 0 || e.may_leave() || (e.travel && !e.travel->resuming.empty()))
@@ -102,17 +126,20 @@ inline bool admission::finish_at_once(entry& e, bool exclusive) noexcept {
 
 void* invocation_series::admit_anew(const address& to, const net::wire_header& header) {
   end();
+  entry* e = nullptr;
   check_address(to, admission_.node_.size(), admission_.objects_.homes().count());
   if (admission_.debug_ == debugging::none && admission_.takes_series(header))
-    object_ = admission_.admit_at_once(what_, header, to, source_, of_);
-  if (!object_) of_ = nullptr;
+    object_ = admission_.admit_at_once(what_, header, to, source_, e);
+  of_ = object_ ? e : nullptr;
+  lock_ = &admission_.objects_.shard_of(to.object).lock;
   return object_;
 }
 
 void invocation_series::end() {
   const bool exclusive = what_.what != action::share;
-  if (object_ && !admission_.finish_at_once(*of_, exclusive)) [[unlikely]]
-    admission_.finish_examined(*of_, exclusive, false);
+  auto* const e = static_cast<entry*>(of_);
+  if (object_ && !admission_.finish_at_once(*e, exclusive)) [[unlikely]]
+    admission_.finish_examined(*e, exclusive, false);
   of_ = nullptr;
   object_ = nullptr;
 }

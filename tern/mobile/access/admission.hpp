@@ -11,10 +11,9 @@
 
 #include <tern/mobile/access/claimed_object.hpp>
 #include <tern/mobile/access/running_invocation.hpp>
-#include <tern/mobile/entry/rank_objects.hpp>
-#include <tern/mobile/load/handler_costs.hpp>
-#include <tern/mobile/load/object_loads.hpp>
-#include <tern/net/node.hpp>
+#include <tern/mobile/entry/entry_front.hpp>
+#include <tern/mobile/message/control.hpp>
+#include <tern/net/handler.hpp>
 #include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile {
@@ -24,9 +23,14 @@ enum class debugging : std::uint8_t { none, rotate, random, reserialize };
 
 namespace detail {
 
+struct deferred_actions;
+class handler_costs;
+class object_loads;
+class rank_objects;
+
 /// Access to an object that was had without a message.
 struct held_access {
-  entry* of = nullptr;
+  entry_front* of = nullptr;
   void* object = nullptr; ///< null: not now
 };
 
@@ -44,8 +48,7 @@ enum class beginning : std::uint8_t {
 /// writer, and what one sender sent in order begins in order.
 class admission {
 public:
-  admission(rank_objects& objects, object_loads& loads, handler_costs& costs, debugging debug) noexcept
-      : objects_(objects), node_(objects.node()), rank_(objects.rank()), debug_(debug), loads_(loads), costs_(costs) {}
+  admission(rank_objects& objects, object_loads& loads, handler_costs& costs, debugging debug) noexcept;
 
   /// A message for an object has come: runs it if it may run now, else passes it to `arrive_late`.
   /// \param runs_here the caller counts the message as done when this returns.
@@ -54,7 +57,7 @@ public:
   /// If the object is here, is a `wanted`, and an invocation that came now could run. `end_hold`
   /// must follow.
   held_access try_hold(object_id id, const type_record& wanted, action how);
-  void end_hold(const held_access& h, action how) { finished(*h.of, how != action::share, true); }
+  void end_hold(const held_access& h, action how);
 
   // Claims (docs/design/claims.md). One counts as an invocation that runs until `end_claim`.
   /// If the object is here and an invocation that came now could run: claims it.
@@ -113,31 +116,13 @@ private:
   void give_up(entry& e, deferred_actions& then);
   bool has_given_up(const entry* e) const noexcept;
   void* admit_at_once(const invocable& what, const net::wire_header& header, const address& to, int source, entry*& e);
-  bool admits_next(entry& e, const address& to, int source);
+  bool admits_next(entry_front& e, const address& to, int source);
   bool finish_at_once(entry& e, bool exclusive) noexcept;
-  /// `admits_next` for one that this rank has sent straight to the object, if that is as simple as
-  /// it usually is.
-  bool admits_next_near(entry& e) noexcept {
-    const std::lock_guard hold(objects_.shard_of(e.id).lock);
-    if (e.at != entry::place::here || e.own_open || e.not_begun > 0 || e.coming > 0 || !e.waiting.empty() || e.travel)
-        [[unlikely]]
-      return false;
-    e.under_way -= e.under_way > 0;
-    ++e.runs;
-    return true;
-  }
   void finish_examined(entry& e, bool exclusive, bool watched);
   bool takes_series(const net::wire_header& header) noexcept;
-  bool defers(const invocable& what) const noexcept {
-    constexpr unsigned both = rank_objects::to_balance | rank_objects::to_defer;
-    return (objects_.attends() & both) == both && what.run;
-  }
-  bool always_begins_later(const invocable& what, const net::wire_header& header) const noexcept {
-    return defers(what) && costs_.expects(header.handler) == expected::takes_long;
-  }
-  bool begins_later(const entry& e, const invocable& what, const net::wire_header& header) const noexcept {
-    return defers(what) && is_expected_long(e, header);
-  }
+  bool defers(const invocable& what) const noexcept;
+  bool always_begins_later(const invocable& what, const net::wire_header& header) const noexcept;
+  bool begins_later(const entry& e, const invocable& what, const net::wire_header& header) const noexcept;
   bool lets_mail_in(const invocable& what, const net::wire_header& header) const noexcept;
   bool is_expected_long(const entry& e, const net::wire_header& header) const noexcept;
   void enqueue(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
@@ -194,7 +179,7 @@ public:
   /// The same for one that this rank has sent straight to the object, with a frame that the
   /// invocations of one object have together.
   void* admit_near(object_id id, const net::wire_header& header) {
-    if (of_ && of_->id == id && admission_.admits_next_near(*of_)) [[likely]]
+    if (of_ && of_->id == id && admits_near()) [[likely]]
       return object_;
     frame_.reset();
     void* const object = admit({id, source_}, header);
@@ -209,10 +194,23 @@ public:
 
 private:
   void* admit_anew(const address& to, const net::wire_header& header);
+  /// `admission::admits_next` for one that this rank has sent straight to the object, if that is as
+  /// simple as it usually is.
+  bool admits_near() noexcept {
+    entry_front& e = *of_;
+    const std::lock_guard hold(*lock_);
+    if (e.at != entry_front::place::here || e.own_open || e.not_begun > 0 || e.coming > 0 || !e.waiting.empty() ||
+        e.travel) [[unlikely]]
+      return false;
+    e.under_way -= e.under_way > 0;
+    ++e.runs;
+    return true;
+  }
   admission& admission_;
   const invocable& what_;
   const int source_;
-  entry* of_ = nullptr;
+  entry_front* of_ = nullptr;
+  tern::detail::owner_lock* lock_ = nullptr; // of its shard
   void* object_ = nullptr;
   std::optional<running_invocation> frame_;
 };

@@ -7,8 +7,12 @@
 #include <span>
 
 #include <tern/base/archive.hpp>
-#include <tern/mobile/entry/deferred_actions.hpp>
+#include <tern/mobile/message/control.hpp>
 #include <tern/mobile/object_id.hpp>
+
+namespace tern::mobile {
+struct entry;
+}
 
 namespace tern::mobile::detail {
 

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
+#include <tern/mobile/load/object_loads.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::mobile::detail {

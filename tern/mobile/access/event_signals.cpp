@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include <tern/mobile/entry/event_set.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/object/element_name.hpp>
 #include <tern/net/message.hpp>
 
@@ -34,6 +36,9 @@ void note_failure(deferred_actions& then, const invocation& one, error why) {
 }
 
 } // namespace
+
+event_signals::event_signals(rank_objects& objects, admission& access) noexcept
+    : objects_(objects), node_(objects.node()), admission_(access) {}
 
 std::string event_signals::called(const entry& e) {
   const std::string element = element_name(net::node::current(), e.id);

@@ -9,10 +9,23 @@
 #include <string>
 
 #include <tern/mobile/access/admission.hpp>
-#include <tern/mobile/entry/event_set.hpp>
-#include <tern/mobile/entry/rank_objects.hpp>
+#include <tern/mobile/message/invocation.hpp>
 
 namespace tern::mobile::detail {
+
+class line_delivery;
+class rank_objects;
+struct deferred_actions;
+struct event_actions;
+struct event_firing;
+struct event_kind;
+struct event_note;
+struct event_state;
+struct fired_near;
+struct firing_note;
+struct shard;
+struct signal_content;
+using near_function = void (*)(line_delivery& from); // mail/own_line.hpp
 
 /// The messages that signal and rearm events; each event_kind is the one that arms. Defined with
 /// their handlers.
@@ -37,8 +50,7 @@ public:
   /// On a rank that is one thread and has no others beside it. Before anything else.
   void fire_by_line(line_place place) noexcept { line_place_ = place; }
 
-  event_signals(rank_objects& objects, admission& access) noexcept
-      : objects_(objects), node_(objects.node()), admission_(access) {}
+  event_signals(rank_objects& objects, admission& access) noexcept;
 
   // Under the shard's lock; what follows from it is added to `then`.
   /// A message that arms, signals or rearms, in its turn.

@@ -8,6 +8,9 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
+#include <tern/mobile/load/handler_costs.hpp>
+#include <tern/mobile/load/object_loads.hpp>
 #include <tern/net/communicator.hpp>
 #include <tern/net/message.hpp>
 

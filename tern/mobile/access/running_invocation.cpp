@@ -8,6 +8,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/mobile/access/admission.hpp>
+#include <tern/mobile/entry/entry.hpp>
 
 namespace tern::mobile::detail {
 
@@ -36,7 +37,7 @@ tern::detail::causal_context* running_invocation::account_of(tern::detail::work_
 }
 
 void running_invocation::begin_keep(tern::detail::causal_context* outer) {
-  std::vector<entry*> of{&entry_};
+  std::vector<entry*> of{static_cast<entry*>(&entry_)};
   if (together_) {
     of.clear();
     for (const claimed_object& c : static_cast<const together_frame*>(this)->all_) of.push_back(c.of);
@@ -57,16 +58,20 @@ bool running_invocation::has(object_id id, action what) const noexcept {
   return false;
 }
 
+together_frame::together_frame(admission& a, const claimed_object& main, std::span<const claimed_object> all,
+                               int origin) noexcept
+    : running_invocation(a, *main.of, access_of(main), origin, true), all_(all) {}
+
 void running_invocation::release() {
   if (released_++ != 0) return;
-  if (!together_) return admission_.release(entry_, how_);
+  if (!together_) return admission_.release(static_cast<entry&>(entry_), how_);
   for (const claimed_object& c : static_cast<const together_frame*>(this)->all_)
     admission_.release(*c.of, access_of(c));
 }
 // Of several objects in the order of claims: so these, too, wait for each other in no circle.
 void running_invocation::regain() noexcept {
   if (--released_ != 0) return;
-  if (!together_) return admission_.regain(entry_, how_);
+  if (!together_) return admission_.regain(static_cast<entry&>(entry_), how_);
   for (const claimed_object& c : static_cast<const together_frame*>(this)->all_) admission_.regain(*c.of, access_of(c));
 }
 

@@ -10,7 +10,7 @@
 
 #include <tern/mobile/access/claimed_object.hpp>
 #include <tern/mobile/access/object_keep.hpp>
-#include <tern/mobile/entry/entry.hpp>
+#include <tern/mobile/entry/entry_front.hpp>
 #include <tern/task/fiber/causal_context.hpp>
 
 namespace tern::mobile::detail {
@@ -24,7 +24,7 @@ class running_invocation : public tern::detail::work_frame {
 
 public:
   /// \param origin the rank that has sent it.
-  running_invocation(admission& a, entry& e, action how, int origin) noexcept
+  running_invocation(admission& a, entry_front& e, action how, int origin) noexcept
       : work_frame(frames), admission_(a), entry_(e), how_(how), origin_(origin) {}
 
   ~running_invocation() {
@@ -71,7 +71,7 @@ public:
 
 protected:
   /// Of a together_frame.
-  running_invocation(admission& a, entry& e, action how, int origin, bool together) noexcept
+  running_invocation(admission& a, entry_front& e, action how, int origin, bool together) noexcept
       : work_frame(frames), admission_(a), entry_(e), how_(how), origin_(origin), together_(together) {}
 
 private:
@@ -79,7 +79,7 @@ private:
   void begin_keep(tern::detail::causal_context* outer);
 
   admission& admission_;
-  entry& entry_;
+  entry_front& entry_; // of an `entry`
   const action how_;
   const int origin_;
   const bool together_ = false;
@@ -93,8 +93,7 @@ class together_frame final : public running_invocation {
 public:
   /// \param all claimed and here, in the order of their ids; outlive this. \param origin the rank
   /// that has called it.
-  together_frame(admission& a, const claimed_object& main, std::span<const claimed_object> all, int origin) noexcept
-      : running_invocation(a, *main.of, main.with.shared ? action::share : action::exclude, origin, true), all_(all) {}
+  together_frame(admission& a, const claimed_object& main, std::span<const claimed_object> all, int origin) noexcept;
 
 private:
   friend class running_invocation;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/array/array_table.hpp>
 #include <tern/trace/record/events.hpp>
 
 namespace tern::mobile::detail {

@@ -44,7 +44,7 @@ template <class T, int N, class... A> void make_element(const array_ref& array, 
 /// caller; then the elements from there on do not exist.
 template <class T, int N, class... A>
 void construct_part(std::uint64_t id, const std::vector<std::uint64_t>& firsts, const rank_tree& tree, A... args) {
-  const array_ref array = array_table::here().need(id);
+  const array_ref array = need_array(id);
   std::vector<future<void>> below;
   tree.for_each_child([&](int child, const rank_tree& part) {
     below.push_back(tern::call<&construct_part<T, N, A...>>(child, id, firsts, part, args...));
@@ -86,14 +86,13 @@ template <class T, int N, class... A> void insert_element(std::uint64_t id, std:
 /// Makes an array of all ranks, from the calling one.
 template <class T, int N, class... A> array_ref make_array(array_plan plan, const A&... args) {
   net::node& here = net::node::here();
-  array_table& all = array_table::here();
   plan.type = type_of<T>().name;
   plan.dimensions = N;
-  plan.id = all.next_id();
+  plan.id = next_array_id();
   check_plan(plan, here.size());
   const rank_tree tree = rank_tree::all();
   const std::vector<std::uint64_t> firsts = reserve_everywhere(plan, tree);
-  const array_ref array = all.need(plan.id);
+  const array_ref array = need_array(plan.id);
   try {
     tern::call<&construct_part<T, N, typename constructor_argument<std::decay_t<A>>::type...>>(here.rank(), plan.id,
                                                                                                firsts, tree, args...)

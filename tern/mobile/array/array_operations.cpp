@@ -12,11 +12,31 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/language/type_name.hpp>
+#include <tern/mobile/array/array_table.hpp>
+#include <tern/mobile/entry/homes.hpp>
 #include <tern/net/call/remote_exception.hpp>
+#include <tern/net/communicator.hpp>
 #include <tern/net/node.hpp>
 #include <tern/task/fiber.hpp>
 
 namespace tern::mobile::detail {
+
+rank_tree rank_tree::all() {
+  const communicator world = communicator::world();
+  return {world.rank(), 1, world.size()};
+}
+
+std::vector<std::pair<int, rank_tree>> rank_tree::children() const {
+  std::vector<std::pair<int, rank_tree>> found;
+  if (last <= first) return found;
+  const communicator world = communicator::world();
+  for (std::int32_t end = last; end > first;) {
+    const std::int32_t begin = end - (end - first + 1) / 2;
+    found.emplace_back(world.job_rank((origin + begin) % world.size()), rank_tree{origin, begin + 1, end});
+    end = begin;
+  }
+  return found;
+}
 
 namespace {
 

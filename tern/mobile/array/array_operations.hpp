@@ -18,12 +18,11 @@
 #include <utility>
 #include <vector>
 
-#include <tern/mobile/array/array_table.hpp>
+#include <tern/mobile/array/array_record.hpp>
 #include <tern/mobile/layout/array_route.hpp>
 #include <tern/mobile/layout/index_order.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/buffer.hpp>
-#include <tern/net/communicator.hpp>
 #include <tern/net/packing/multicastable.hpp>
 #include <tern/task/future.hpp>
 
@@ -35,20 +34,13 @@ struct rank_tree {
   std::int32_t origin = 0, first = 0, last = 0;
 
   /// All of them, seen from the calling one.
-  static rank_tree all() {
-    const communicator world = communicator::world();
-    return {world.rank(), 1, world.size()};
-  }
+  static rank_tree all();
+  /// Each child, with the part below it.
+  std::vector<std::pair<int, rank_tree>> children() const;
   /// Calls `f(rank, part below it)` for each child: the first of the far half of what is left gets
   /// that half.
   template <class F> void for_each_child(F&& f) const {
-    if (last <= first) return;
-    const communicator world = communicator::world();
-    for (std::int32_t end = last; end > first;) {
-      const std::int32_t begin = end - (end - first + 1) / 2;
-      f(world.job_rank((origin + begin) % world.size()), rank_tree{origin, begin + 1, end});
-      end = begin;
-    }
+    for (const auto& [rank, part] : children()) f(rank, part);
   }
 };
 

@@ -9,6 +9,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/mobile/directory.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/object/element_name.hpp>
 #include <tern/net/report/reporter.hpp>
 #include <tern/net/runtime.hpp>
@@ -273,5 +274,9 @@ std::string array_table::describe() {
 }
 
 const bool array_table::names_ = name_elements_by(&array_table::name_of);
+
+array_ref find_array(std::uint64_t id) { return array_table::here().find(id); }
+array_ref need_array(std::uint64_t id) { return array_table::here().need(id); }
+std::uint64_t next_array_id() { return array_table::here().next_id(); }
 
 } // namespace tern::mobile::detail

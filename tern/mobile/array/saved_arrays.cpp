@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/entry/homes.hpp>
 
 namespace tern::mobile::detail {
 namespace {

@@ -7,6 +7,8 @@
 #include <mutex>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/array/array_table.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/task/fiber.hpp>
 
 namespace tern::mobile::detail {

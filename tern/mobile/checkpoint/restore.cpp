@@ -9,6 +9,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/mobile/array/array_table.hpp>
 #include <tern/mobile/checkpoint/agreement.hpp>
 #include <tern/mobile/checkpoint/checkpoint_file.hpp>
 #include <tern/mobile/checkpoint/object_restorer.hpp>

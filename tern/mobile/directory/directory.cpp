@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include <tern/mobile/directory/directory_parts.hpp>
 #include <tern/mobile/entry/object_trace.hpp>
 #include <tern/mobile/message/control.hpp>
 #include <tern/mobile/move/migration.hpp>
@@ -44,11 +45,12 @@ const option<std::string> debug_option{
     one_of({"none", "rotate", "random", "reserialize"})};
 
 directory::directory()
-    : node_(net::node::here()), objects_(node_, *this), loads_(objects_),
-      admission_(objects_, loads_, costs_, debugging_of(node_.opts())), events_(objects_, admission_),
-      router_(objects_, loads_, admission_, events_, static_cast<std::size_t>(node_.opts()[known_option])),
-      pager_(std::make_unique<detail::pager>(objects_, loads_, admission_, router_)),
-      migration_(std::make_unique<detail::migration>(objects_, loads_, admission_, events_, router_, *pager_)),
+    : node_(net::node::here()), parts_(new detail::directory_parts(node_, *this)), objects_(parts_->objects),
+      attention_(objects_.attention()), admission_(objects_, parts_->loads, parts_->costs, debugging_of(node_.opts())),
+      events_(objects_, admission_),
+      router_(objects_, parts_->loads, admission_, events_, static_cast<std::size_t>(node_.opts()[known_option])),
+      pager_(std::make_unique<detail::pager>(objects_, parts_->loads, admission_, router_)),
+      migration_(std::make_unique<detail::migration>(objects_, parts_->loads, admission_, events_, router_, *pager_)),
       has_mailboxes_(router_.mail().in_use()) {
   const debugging debug = debugging_of(node_.opts());
   if (debug == debugging::rotate || debug == debugging::random) objects_.attend(detail::rank_objects::to_debug_moves);
@@ -58,6 +60,8 @@ directory::directory()
     });
   node_.report_on(*this);
 }
+
+static_assert(directory::to_contacts == detail::rank_objects::to_contacts);
 
 directory::~directory() {
   node_.forget_part(*this);
@@ -78,6 +82,18 @@ directory* directory::current() noexcept {
   return n && !n->is_over() ? &of(*n) : nullptr;
 }
 
+std::uint64_t directory::reserve(std::uint64_t count) { return objects_.reserve(count); }
+int directory::home_of(object_id id) const noexcept { return objects_.home_of(id); }
+const detail::home_table& directory::homes() const noexcept { return objects_.homes(); }
+detail::object_labels& directory::labels() noexcept { return objects_.labels(); }
+void directory::check(object_id id) const { objects_.check(id); }
+void directory::note_split() noexcept { objects_.note_split(); }
+void directory::count_as(load_model m) noexcept { parts_->loads.count_as(m); }
+double directory::load() const noexcept { return parts_->loads.sum(); }
+void directory::set_balancer(balancer& b) noexcept { objects_.set_balancer(b); }
+std::vector<object_contact> directory::take_contacts() { return parts_->contacts.take(); }
+void directory::set_homes(std::vector<std::int32_t> ranks) { objects_.homes().assign(std::move(ranks)); }
+
 object_id directory::add(const type_record& type, void* object, std::uint64_t credit, object_id id) {
   if (!id) id = objects_.next_id();
   auto e = std::make_unique<entry>(id);
@@ -86,7 +102,7 @@ object_id directory::add(const type_record& type, void* object, std::uint64_t cr
   if (credit > 0) e->extra().credit = credit;
   const bool counts = objects_.attends() & detail::rank_objects::to_memory;
   if (counts) objects_.count_bytes(*e, detail::admission::packed_bytes(type, object));
-  if (objects_.watches()) loads_.weigh_first(*e, object);
+  if (objects_.watches()) parts_->loads.weigh_first(*e, object);
   if (trace::built && trace::on()) [[unlikely]]
     detail::trace_name(id, type, object);
   {
@@ -95,7 +111,7 @@ object_id directory::add(const type_record& type, void* object, std::uint64_t cr
     detail::class_counts& of_class = s.of(type); // first: it may throw
     s.entries.insert(id, e.get(), true);
     ++of_class.created;
-    loads_.add_first(*e);
+    parts_->loads.add_first(*e);
     e.release();
   }
   if (counts) pager_->look_again();
@@ -249,7 +265,7 @@ void directory::end_object(entry& e, int origin, std::uint64_t reply) {
     s.entries.erase(id);
     detail::mailboxes::abandon(e);
     was_ready = std::exchange(e.offered, false);
-    loads_.set(e, 0);
+    parts_->loads.set(e, 0);
     s.add_runs(*e.type, e);
     ++s.of(*e.type).destroyed;
     copy = objects_.discount(e);
@@ -334,7 +350,7 @@ void directory::defer(bool on) {
     const std::lock_guard hold(guard_);
     constexpr unsigned balancing = rank_objects::to_balance | rank_objects::to_defer;
     if (!on) return objects_.ignore(loads_wanted_ ? balancing : balancing | rank_objects::to_loads);
-    costs_.prepare();
+    parts_->costs.prepare();
   }
   begin_watching();
   // A thread that sees it sees the costs.
@@ -357,7 +373,7 @@ void directory::count_contacts(bool on) noexcept {
 
 void directory::note_contact(object_id to, std::size_t bytes) noexcept {
   if (const auto* const frame = detail::running_invocation::here()) // else no object has sent it
-    contacts_.note(frame->id(), to, bytes);
+    parts_->contacts.note(frame->id(), to, bytes);
 }
 
 } // namespace tern::mobile

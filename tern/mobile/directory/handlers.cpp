@@ -4,6 +4,7 @@
 #include <tern/mobile/directory.hpp>
 
 #include <tern/base/archive.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/message/control.hpp>
 #include <tern/net/message.hpp>
 

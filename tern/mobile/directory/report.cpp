@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/object/element_name.hpp>
 #include <tern/net/report/reporter.hpp>
 

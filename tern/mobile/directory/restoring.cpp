@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/directory/directory_parts.hpp>
 #include <tern/mobile/entry/object_trace.hpp>
 #include <tern/mobile/paging/pager.hpp>
 #include <tern/trace/trace.hpp>
@@ -37,7 +38,7 @@ void directory::restore(const type_record& type, void* object, object_id id, con
     e->settle();
   }
   objects_.count_bytes(*e, bytes);
-  if (objects_.watches()) loads_.weigh_first(*e, object);
+  if (objects_.watches()) parts_->loads.weigh_first(*e, object);
   if (trace::built && trace::on()) [[unlikely]]
     detail::trace_name(id, type, object);
   {
@@ -47,7 +48,7 @@ void directory::restore(const type_record& type, void* object, object_id id, con
     detail::class_counts& of_class = s.of(type); // first: it may throw
     s.entries.insert(id, e.get(), true);
     ++of_class.created;
-    loads_.add_first(*e);
+    parts_->loads.add_first(*e);
     e.release();
     static_cast<void>(owned.release());
   }
@@ -91,11 +92,11 @@ void directory::reset() {
   mail().clear();
   line().clear();
   objects_.labels().clear();
-  static_cast<void>(contacts_.take());
+  static_cast<void>(parts_->contacts.take());
   auto* const b = objects_.balancer();
   for (const std::unique_ptr<entry>& e : objects_.take_all()) {
     if (e->is_present()) {
-      loads_.set(*e, 0);
+      parts_->loads.set(*e, 0);
       if (b && (e->offered || objects_.watches())) b->left(e->id, e->offered);
     }
     pager_->forget(objects_.discount(*e));

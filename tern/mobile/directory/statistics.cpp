@@ -5,6 +5,8 @@
 
 #include <mutex>
 
+#include <tern/mobile/directory/directory_parts.hpp>
+
 namespace tern::mobile {
 namespace {
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tern/mobile/entry/directory_services.hpp>
 #include <tern/mobile/entry/entry.hpp>
 
 namespace tern::mobile::detail {
@@ -34,17 +35,6 @@ struct event_actions {
   std::vector<fired_near> near;
   std::vector<tern::detail::held_context> released; ///< of signals that count no longer
   unsigned done = 0;                                ///< messages
-};
-
-/// What the claimer of an object is told.
-struct claim_grant {
-  /// Why the object cannot move.
-  enum class bond : std::uint8_t { none, pinned, of_class };
-  std::int32_t rank = -1; ///< where it is
-  bond bound = bond::none;
-  std::uint8_t shared = 0;     ///< others may have it too
-  std::uint8_t unfinished = 0; ///< an invocation has released its access
-  std::uint8_t unused = 0;
 };
 
 /// A list of things to do. It is filled under the lock of one shard; `directory_services::perform`
@@ -82,23 +72,4 @@ struct deferred_actions {
   std::unique_ptr<event_actions> events; ///< null: none
 };
 
-/// What the lower rooms ask of the directory, away from the fast paths.
-class directory_services {
-public:
-  /// Not under a lock.
-  virtual void perform(deferred_actions& then) = 0;
-  /// A message that cannot run at once. \param runs_here its deliverer counts it as done.
-  virtual void arrive_late(std::unique_ptr<invocation> one, bool runs_here) = 0;
-  /// Destroys the object. The caller is its last invocation and has exclusive access. \param reply
-  /// to rank `origin`.
-  virtual void end_object(entry& e, int origin, std::uint64_t reply) = 0;
-  /// Objects take another amount of memory. \param room one may have become idle. Not under a lock.
-  virtual void memory_changed(bool room) = 0;
-
-protected:
-  ~directory_services() = default;
-};
-
 } // namespace tern::mobile::detail
-
-template <> inline constexpr bool tern::is_bitwise<tern::mobile::detail::claim_grant> = true;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tern/mobile/entry/entry_front.hpp>
 #include <tern/mobile/entry/event_set.hpp>
 #include <tern/mobile/entry/long_rhythm.hpp>
 #include <tern/mobile/entry/recent_times.hpp>
@@ -135,46 +136,27 @@ struct far_place {
 };
 static_assert(far_place::where_bits + far_place::version_bits + far_place::sent_bits + 1 == 62);
 
-/// Protected by its shard's lock.
-struct entry {
-  enum class place : std::uint8_t {
-    elsewhere, ///< on rank `where`, as far as known
-    arriving,  ///< it is here and being unpacked
-    here,
-    leaving, ///< it is here and being packed
-    left,    ///< it is here, packed, and has not been taken in by `where`
-    stored,  ///< it is here, but on disk
-    loading, ///< likewise, and wanted
-    gone     ///< destroyed, and no longer in the table
-  };
+inline entry_front::entry_front(object_id i) noexcept : id(i) {}
+inline entry_front::~entry_front() = default;
 
-  explicit entry(object_id i) noexcept : id(i) {}
-  const object_id id;
-  const type_record* type = nullptr;
-  void* object = nullptr;  ///< null: it is elsewhere, or on disk
-  invocation_list waiting; ///< taken in, in order
-  std::unique_ptr<travel_state> travel;
+/// Protected by its shard's lock.
+struct entry : entry_front {
+  explicit entry(object_id i) noexcept : entry_front(i) {}
   std::unique_ptr<extra_state> extras;
   detail::mailbox* box = nullptr; ///< of this rank's own messages to it; belongs to `mailboxes`
   /// Of the own stream: the next number. With `one_stream`: of that stream, the number that is
   /// expected.
   std::uint64_t sent = 0;
-  std::uint64_t runs = 0;    ///< invocations that were admitted since it has been here
   std::uint32_t version = 0; ///< how often it has moved
   std::int32_t where = -1;   ///< with `one_stream`: the rank that numbers it
   std::uint32_t sharing = 0;
-  std::uint32_t under_way = 0;  ///< messages that this rank has sent to itself for the object
   std::uint32_t unfinished = 0; ///< invocations that have begun and released their access
   std::uint32_t pins = 0;
-  std::uint32_t keeps = 0;     ///< invocations that have submitted what has not ended: so long it stays
-  std::uint32_t not_begun = 0; ///< invocations that have been admitted and have fibers to come
-  std::uint32_t claims = 0;    ///< that were granted: they count as invocations that run
-  std::uint32_t coming = 0;    ///< of those that follow the object from where it was
-  place at = place::here;
+  std::uint32_t keeps = 0;           ///< invocations that have submitted what has not ended: so long it stays
+  std::uint32_t claims = 0;          ///< that were granted: they count as invocations that run
   priority level = priority::normal; ///< of those that have not begun, the least urgent
   bool exclusive = false;
   bool starting = false; ///< admitted invocations are being started: what comes meanwhile comes after them
-  bool own_open = false; ///< this rank numbers what it sends to the object
   bool own_closing = false;
   bool one_stream = false;                   ///< it is here, and the one open stream needs no `travel_state`
   bool own_closed = false;                   ///< the entry is forgotten when nothing is under way

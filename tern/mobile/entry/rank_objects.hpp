@@ -112,6 +112,7 @@ public:
 
   /// acquire: what was made for it is there.
   unsigned attends() const noexcept { return attention_.load(std::memory_order_acquire); }
+  const std::atomic<unsigned>& attention() const noexcept { return attention_; }
   bool watches() const noexcept { return attends() & to_loads; }
   /// \return the bits before. release: a thread that sees the new bit sees what was made for it.
   unsigned attend(unsigned bits) noexcept { return attention_.fetch_or(bits, std::memory_order_release); }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/entry/event_set.hpp>
 #include <tern/net/call/pending_calls.hpp>
 #include <tern/net/message.hpp>
 

@@ -17,7 +17,8 @@
 
 #include <tern/base/language/hash.hpp>
 #include <tern/base/language/type_name.hpp>
-#include <tern/mobile/entry/event_set.hpp>
+#include <tern/mobile/access/event_signals.hpp>
+#include <tern/mobile/message/event_notes.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/mobile/together/typed_call.hpp>
 #include <tern/net/buffer.hpp>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tern/base/archive.hpp>
+#include <tern/mobile/entry/event_set.hpp>
 #include <tern/mobile/object/element_name.hpp>
 #include <tern/mobile/together/together_call.hpp>
 #include <tern/net/call/remote_exception.hpp>

@@ -8,9 +8,11 @@
 #include <string>
 #include <utility>
 
+#include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/mail/known_homes.hpp>
 #include <tern/mobile/mail/mailbox.hpp>
 #include <tern/net/memory/lent_buffer.hpp>
+#include <tern/net/node.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/polling/polling_fiber.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include <tern/base/bytes.hpp>
-#include <tern/mobile/entry/rank_objects.hpp>
+#include <tern/mobile/object_id.hpp>
+#include <tern/net/handler.hpp>
 
 namespace tern::detail {
 class activation_fiber;
@@ -19,9 +20,14 @@ struct activation;
 struct worker;
 } // namespace tern::detail
 
+namespace tern::mobile {
+struct entry;
+}
+
 namespace tern::mobile::detail {
 
 class mailboxes;
+class rank_objects;
 struct mail;
 struct mailbox;
 

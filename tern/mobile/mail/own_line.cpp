@@ -32,6 +32,19 @@ struct memory_of_line final : byte_lender {
 
 } // namespace
 
+inline near_record* own_line::front() noexcept {
+  return read_ == write_ ? nullptr : std::launder(reinterpret_cast<near_record*>(read_));
+}
+
+inline void own_line::pop(const near_record& first) noexcept {
+  read_ += first.bytes;
+  --waiting_;
+  if (read_ == write_)
+    read_ = write_ = chunks_.back()->data; // the only one
+  else if (read_ == chunks_.front()->end) [[unlikely]]
+    pass_chunk();
+}
+
 /// Queued, or its fiber delivers: nothing else need be done for what is put.
 struct own_line::line_ticket final : tern::detail::activation {
   explicit line_ticket(own_line& l) noexcept

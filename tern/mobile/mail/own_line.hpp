@@ -93,17 +93,8 @@ private:
   struct line_ticket;
   static constexpr std::uint32_t most_waiting = 16384;
 
-  near_record* front() noexcept {
-    return read_ == write_ ? nullptr : std::launder(reinterpret_cast<near_record*>(read_));
-  }
-  void pop(const near_record& first) noexcept {
-    read_ += first.bytes;
-    --waiting_;
-    if (read_ == write_)
-      read_ = write_ = chunks_.back()->data; // the only one
-    else if (read_ == chunks_.front()->end) [[unlikely]]
-      pass_chunk();
-  }
+  near_record* front() noexcept;
+  void pop(const near_record& first) noexcept;
   bool grow() noexcept;
   void pass_chunk() noexcept;
   void start() noexcept;

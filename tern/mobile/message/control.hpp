@@ -33,6 +33,17 @@ struct directory_note {
 
 namespace detail {
 
+/// What the claimer of an object is told.
+struct claim_grant {
+  /// Why the object cannot move.
+  enum class bond : std::uint8_t { none, pinned, of_class };
+  std::int32_t rank = -1; ///< where it is
+  bond bound = bond::none;
+  std::uint8_t shared = 0;     ///< others may have it too
+  std::uint8_t unfinished = 0; ///< an invocation has released its access
+  std::uint8_t unused = 0;
+};
+
 /// What each of these messages does to its object.
 extern const invocable destroy_message, migrate_message, swap_out_message, pin_message, unpin_message,
     add_credit_message, return_credit_message, open_message, close_message, skip_message, claim_message,
@@ -86,3 +97,4 @@ std::string describe_invocation(const std::string& function, object_id id, const
 } // namespace tern::mobile
 
 template <> inline constexpr bool tern::is_bitwise<tern::mobile::directory_note> = true;
+template <> inline constexpr bool tern::is_bitwise<tern::mobile::detail::claim_grant> = true;

@@ -10,7 +10,10 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/access/admission.hpp>
+#include <tern/mobile/access/event_signals.hpp>
 #include <tern/mobile/entry/object_trace.hpp>
+#include <tern/mobile/load/object_loads.hpp>
 #include <tern/net/message.hpp>
 #include <tern/trace/trace.hpp>
 
@@ -383,7 +386,7 @@ double migration::cost_of_moving(object_id id) {
     cost = type->migration_cost ? type->migration_cost(h.object) : static_cast<double>(type->bytes(h.object));
   } catch (...) { // a request to move it tells why
   }
-  admission_.finished(*h.of, false, false);
+  admission_.finished(static_cast<entry&>(*h.of), false, false);
   return cost;
 }
 

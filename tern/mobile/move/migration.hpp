@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 
+#include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/paging/pager.hpp>
 #include <tern/mobile/routes/router.hpp>
 #include <tern/net/call/pending_calls.hpp>

@@ -10,6 +10,8 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/language/hash.hpp>
+#include <tern/mobile/entry/homes.hpp>
+#include <tern/mobile/entry/object_labels.hpp>
 #include <tern/mobile/names/name_table.hpp>
 #include <tern/net/message.hpp>
 #include <tern/net/report/reporter.hpp>

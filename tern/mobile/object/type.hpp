@@ -77,11 +77,13 @@ inline constexpr const char* how_to_serialize =
     "give the class a serialize function, and a default constructor or one from an archive";
 
 template <class T>
-concept saves = tern::detail::declared_bitwise<T> || tern::detail::save_forms<output_archive, T>
+concept saves =
+    tern::detail::declared_bitwise<T> || tern::detail::complex_number<T> || tern::detail::save_forms<output_archive, T>
 == 1;
 template <class T>
 concept loads = tern::detail::archive_constructible<T> ||
-    ((tern::detail::declared_bitwise<T> || tern::detail::load_forms<input_archive, T> == 1) &&
+    ((tern::detail::declared_bitwise<T> || tern::detail::complex_number<T> ||
+      tern::detail::load_forms<input_archive, T> == 1) &&
      tern::detail::default_constructible<T>);
 
 /// Can its objects move? An aggregate without `serialize` cannot, although it can travel as an

@@ -14,6 +14,8 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
+#include <tern/mobile/access/admission.hpp>
+#include <tern/mobile/load/object_loads.hpp>
 #include <tern/mobile/object/credit_keeper.hpp>
 #include <tern/mobile/object/split_recorder.hpp>
 #include <tern/net/job/settings.hpp>

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/paging/options.hpp>
 #include <tern/mobile/routes/router.hpp>
 #include <tern/task/fiber.hpp>

@@ -9,6 +9,7 @@
 #include <string>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/array/array_table.hpp>
 #include <tern/mobile/checkpoint/agreement.hpp>
 #include <tern/mobile/checkpoint/object_restorer.hpp>
 #include <tern/mobile/object.hpp>

@@ -4,6 +4,7 @@
 #include <tern/mobile/counted.hpp>
 
 #include <tern/base/error.hpp>
+#include <tern/mobile/entry/homes.hpp>
 #include <tern/mobile/object/credit_keeper.hpp>
 #include <tern/mobile/object/split_recorder.hpp>
 #include <tern/net/packing/multicastable.hpp>

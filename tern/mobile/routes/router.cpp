@@ -9,6 +9,10 @@
 #include <mutex>
 #include <utility>
 
+#include <tern/mobile/access/admission.hpp>
+#include <tern/mobile/access/event_signals.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
+#include <tern/mobile/load/object_loads.hpp>
 #include <tern/mobile/object/element_name.hpp>
 #include <tern/net/message.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
@@ -27,6 +31,15 @@ bool is_unasked(const invocation& one) {
 constexpr const char* stale_pointer = "do not use pointers to destroyed objects";
 
 } // namespace
+
+router::router(rank_objects& objects, object_loads& loads, admission& access, event_signals& events,
+               std::size_t most_remote)
+    : objects_(objects), node_(objects.node()), rank_(objects.rank()), most_remote_(most_remote / shard_count),
+      loads_(loads), admission_(access), events_(events), mail_(objects), line_(objects.node()) {}
+
+inline bool router::is_own(const entry* e) noexcept {
+  return e && e->at != entry::place::gone && (e->is_here() || e->under_way > 0 || e->own_closing);
+}
 
 destination router::find_destination(object_id id) {
   objects_.check(id);

@@ -10,15 +10,18 @@
 #include <string>
 
 #include <tern/base/error.hpp>
-#include <tern/mobile/access/admission.hpp>
-#include <tern/mobile/access/event_signals.hpp>
-#include <tern/mobile/entry/rank_objects.hpp>
-#include <tern/mobile/load/object_loads.hpp>
 #include <tern/mobile/mail/mailboxes.hpp>
 #include <tern/mobile/mail/own_line.hpp>
 #include <tern/mobile/message/control.hpp>
 
 namespace tern::mobile::detail {
+
+class admission;
+class event_signals;
+class object_loads;
+class rank_objects;
+struct deferred_actions;
+struct shard;
 
 /// Where a message to an object goes next, and what it carries. Exactly one of `router::sent` and
 /// `failed` ends it.
@@ -42,9 +45,7 @@ class router {
 public:
   /// \param most_remote entries of objects that are elsewhere and have another home, at most,
   /// about.
-  router(rank_objects& objects, object_loads& loads, admission& access, event_signals& events, std::size_t most_remote)
-      : objects_(objects), node_(objects.node()), rank_(objects.rank()), most_remote_(most_remote / shard_count),
-        loads_(loads), admission_(access), events_(events), mail_(objects), line_(objects.node()) {}
+  router(rank_objects& objects, object_loads& loads, admission& access, event_signals& events, std::size_t most_remote);
 
   // Sending
   /// \throws error(invalid_argument) for a null pointer or one that cannot exist in this job.
@@ -101,9 +102,7 @@ public:
   void forget_closed(object_id id);
 
 private:
-  bool is_own(const entry* e) const noexcept {
-    return e && e->at != entry::place::gone && (e->is_here() || e->under_way > 0 || e->own_closing);
-  }
+  static bool is_own(const entry* e) noexcept;
   destination deliver_or_find(object_id id, outgoing_mail& message, bool invokes);
   void choose(shard& s, entry* e, destination& d);
   entry* choose_far(shard& s, destination& d);

@@ -7,6 +7,10 @@
 #include <mutex>
 #include <utility>
 
+#include <tern/mobile/access/admission.hpp>
+#include <tern/mobile/access/event_signals.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
+#include <tern/mobile/load/object_loads.hpp>
 #include <tern/net/node.hpp>
 
 namespace tern::mobile::detail {

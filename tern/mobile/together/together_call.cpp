@@ -9,6 +9,7 @@
 #include <tern/base/archive.hpp>
 #include <tern/base/error.hpp>
 #include <tern/mobile/directory.hpp>
+#include <tern/mobile/object/type.hpp>
 #include <tern/mobile/together/claim_table.hpp>
 #include <tern/mobile/together/claimer.hpp>
 #include <tern/net/message.hpp>

@@ -12,6 +12,7 @@
 #include <tern/base/error.hpp>
 #include <tern/base/language/hash.hpp>
 #include <tern/base/log.hpp>
+#include <tern/net/collective/collective_table.hpp>
 #include <tern/net/node.hpp>
 #include <tern/net/rank/ranges.hpp>
 
@@ -176,6 +177,15 @@ void collective_context::abandon(const error& why) {
 void collective_context::end() {
   const std::lock_guard hold(guard_);
   check_left(begun_);
+}
+
+void part_mail::push(collective_part&& part) {
+  if (!empty()) {
+    if (!rest_) rest_ = std::make_unique<std::deque<collective_part>>();
+    return rest_->push_back(std::move(part));
+  }
+  first_ = std::move(part);
+  has_first_ = true;
 }
 
 bool part_mail::take(std::uint32_t from, collective_part& into) {

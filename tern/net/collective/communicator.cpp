@@ -5,6 +5,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/language/hash.hpp>
+#include <tern/net/collective/collective_table.hpp>
 #include <tern/net/collective/quiesce.hpp>
 #include <tern/net/collectives.hpp>
 

@@ -9,6 +9,7 @@
 
 #include <tern/base/clock.hpp>
 #include <tern/net/collective/collective.hpp>
+#include <tern/net/collective/collective_table.hpp>
 #include <tern/net/collective/inner_communicator.hpp>
 #include <tern/net/node.hpp>
 #include <tern/task/fiber.hpp>

@@ -13,6 +13,7 @@
 #include <tern/base/error.hpp>
 #include <tern/net/call/remote_exception.hpp>
 #include <tern/net/collective/collective.hpp>
+#include <tern/net/collective/collective_table.hpp>
 #include <tern/net/failure/failed_ranks.hpp>
 #include <tern/net/failure/survivors.hpp>
 #include <tern/net/handler.hpp>

@@ -11,6 +11,7 @@
 #include <tern/base/options.hpp>
 #include <tern/net/call/pending_calls.hpp>
 #include <tern/net/collective/collective.hpp>
+#include <tern/net/collective/collective_table.hpp>
 #include <tern/net/epoch/epoch_table.hpp>
 #include <tern/net/failure/failed_ranks.hpp>
 #include <tern/net/failure/survivors.hpp>

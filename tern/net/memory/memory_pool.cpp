@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include <tern/base/error.hpp>
+#include <tern/net/memory/shared_memory.hpp>
 
 namespace tern::net {
 namespace {
@@ -30,6 +31,15 @@ void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
 }
 
 } // namespace
+
+memory_pool::memory_pool(std::size_t most) : store_(new store(most)) {}
+memory_pool::~memory_pool() { store_->forget(); }
+
+byte_buffer memory_pool::take(std::size_t size) {
+  if (byte_buffer shared = detail::shared_pool::take_here(size); !shared.empty()) return shared;
+  std::byte* const data = store_->take(size);
+  return byte_buffer::borrow(data, size, *store_);
+}
 
 unsigned memory_pool::store::kind_of(std::size_t size) noexcept {
   if (size <= std::size_t{1} << smallest) return 0;

@@ -10,7 +10,6 @@
 #include <memory>
 
 #include <tern/base/bytes.hpp>
-#include <tern/net/memory/shared_memory.hpp>
 #include <tern/task/wait/waiting.hpp>
 
 namespace tern::net {
@@ -21,18 +20,14 @@ namespace tern::net {
 class memory_pool {
 public:
   /// \param most bytes that are kept for later.
-  explicit memory_pool(std::size_t most = std::size_t{256} << 20) : store_(new store(most)) {}
-  ~memory_pool() { store_->forget(); }
+  explicit memory_pool(std::size_t most = std::size_t{256} << 20);
+  ~memory_pool();
   memory_pool(const memory_pool&) = delete;
   memory_pool& operator=(const memory_pool&) = delete;
 
   /// `size` uninitialised bytes, aligned to a cache line; of what the host's processes share, if
   /// they share such. \throws error(out_of_memory).
-  byte_buffer take(std::size_t size) {
-    if (byte_buffer shared = detail::shared_pool::take_here(size); !shared.empty()) return shared;
-    std::byte* const data = store_->take(size);
-    return byte_buffer::borrow(data, size, *store_);
-  }
+  byte_buffer take(std::size_t size);
   /// The same in two steps, for C. \return null if there is no memory.
   std::byte* try_take(std::size_t size) noexcept { return store_->try_take(size); }
   byte_buffer wrap(std::byte* taken, std::size_t size) noexcept { return byte_buffer::borrow(taken, size, *store_); }

@@ -3,11 +3,11 @@
 /// \file
 /// How messages come to a rank. Internal.
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include <tern/base/language/durations.hpp>
 #include <tern/net/message/batch.hpp>
 #include <tern/net/message/run_handler.hpp>
 

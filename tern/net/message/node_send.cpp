@@ -172,4 +172,8 @@ void node_send::trace_send(int to, std::span<std::byte> head, std::size_t bytes)
       trace::detail::name_number(handler_table::at(h.handler & generation_state::handler_mask).name()));
 }
 
+void node_send::drop_sends_to(int lost) {
+  queue_.drop(lost, [](std::span<const std::byte>) { return true; });
+}
+
 } // namespace tern::net

@@ -11,6 +11,11 @@
 
 namespace tern::net {
 
+send_queue::send_queue(transport& wire, aggregation mode, std::uint32_t batches, std::int64_t patience)
+    : wire_(wire), owner_(this_thread_id()), any_sends_(wire.any_thread_sends()), mode_(mode), batches_(batches),
+      patience_(patience) {}
+send_queue::~send_queue() = default;
+
 // Gathering -----------------------------------------------------------------------------------------------------------
 
 void send_queue::gather(int destination, std::span<const std::byte> head) {

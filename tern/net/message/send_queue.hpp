@@ -39,9 +39,10 @@ public:
   /// The calling thread is the transport's owner.
   /// \param batches the number of the handler that takes them.
   /// \param patience with what is gathered, in ticks.
-  send_queue(transport& wire, aggregation mode, std::uint32_t batches, std::int64_t patience)
-      : wire_(wire), owner_(this_thread_id()), any_sends_(wire.any_thread_sends()), mode_(mode), batches_(batches),
-        patience_(patience) {}
+  send_queue(transport& wire, aggregation mode, std::uint32_t batches, std::int64_t patience);
+  ~send_queue();
+  send_queue(const send_queue&) = delete;
+  send_queue& operator=(const send_queue&) = delete;
   /// From now on only the owner calls anything.
   void nobody_else_sends() noexcept { alone_ = true; }
   /// From now on messages to the calling rank, which is `self`, wait until the owner calls

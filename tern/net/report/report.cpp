@@ -18,6 +18,7 @@
 #include <tern/base/log.hpp>
 #include <tern/net/call/pending_calls.hpp>
 #include <tern/net/collective/collective.hpp>
+#include <tern/net/collective/collective_table.hpp>
 #include <tern/net/epoch/epoch_table.hpp>
 #include <tern/net/node.hpp>
 #include <tern/net/report/report_file.hpp>

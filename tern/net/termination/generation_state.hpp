@@ -4,10 +4,8 @@
 /// Which generation a rank is in, and which ranks it knows to be dead (failure/generation.hpp).
 /// Internal.
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +24,10 @@ public:
   static constexpr std::uint32_t handler_mask = (std::uint32_t{1} << shift) - 1;
   static constexpr std::uint32_t modulus = (std::uint32_t{1} << (32 - shift)) - 1;
 
-  explicit generation_state(int ranks) : ranks_(ranks), plain_(static_cast<unsigned>(ranks)) {}
+  explicit generation_state(int ranks);
+  ~generation_state();
+  generation_state(const generation_state&) = delete;
+  generation_state& operator=(const generation_state&) = delete;
 
   /// Messages to ranks below it need no look at all this: all ranks, or none once one was lost.
   unsigned plain() const noexcept { return plain_.load(std::memory_order_relaxed); }
@@ -50,40 +51,11 @@ public:
     std::string text; ///< for people; may be empty
   };
   /// \return whether it was not known.
-  bool add(death d) {
-    const std::lock_guard hold(guard_);
-    const auto at = std::lower_bound(dead_.begin(), dead_.end(), d.rank,
-                                     [](const death& known, int rank) { return known.rank < rank; });
-    if (at != dead_.end() && at->rank == d.rank) {
-      if (at->text.empty()) at->text = std::move(d.text);
-      return false;
-    }
-    dead_.insert(at, std::move(d));
-    return true;
-  }
-  bool is_dead(int rank) const {
-    const std::lock_guard hold(guard_);
-    return std::any_of(dead_.begin(), dead_.end(), [rank](const death& d) { return d.rank == rank; });
-  }
-  std::size_t dead_count() const {
-    const std::lock_guard hold(guard_);
-    return dead_.size();
-  }
-  std::vector<death> dead() const { ///< ascending
-    const std::lock_guard hold(guard_);
-    return dead_;
-  }
-  std::vector<int> living() const { ///< ascending
-    std::vector<int> all;
-    const std::lock_guard hold(guard_);
-    auto next = dead_.begin();
-    for (int r = 0; r < ranks_; ++r)
-      if (next != dead_.end() && next->rank == r)
-        ++next;
-      else
-        all.push_back(r);
-    return all;
-  }
+  bool add(death d);
+  bool is_dead(int rank) const;
+  std::size_t dead_count() const;
+  std::vector<death> dead() const; ///< ascending
+  std::vector<int> living() const; ///< ascending
 
   // Where messages arrive ---------------------------------------------------------------------------------------------
   void abandon() noexcept {

@@ -4,11 +4,11 @@
 /// What the blocking primitives share besides waiters: how times given by callers become
 /// limits, and reports of misuse.
 
-#include <chrono>
 #include <cstdint>
 #include <ratio>
 #include <type_traits>
 
+#include <tern/base/language/durations.hpp>
 #include <tern/task/wait/wait_list.hpp>
 
 namespace tern {

@@ -5,8 +5,9 @@
 /// looks for any, and no more than are needed.
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
+
+#include <tern/base/language/durations.hpp>
 
 namespace tern::detail {
 

@@ -3,9 +3,10 @@
 /// \file
 /// Locking with a limit in real time, for reports.
 
-#include <chrono>
 #include <mutex>
 #include <thread>
+
+#include <tern/base/language/durations.hpp>
 
 namespace tern::detail {
 

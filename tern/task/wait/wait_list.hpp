@@ -17,12 +17,12 @@
 #include <tern/base/language/compiler.hpp>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <stop_token>
 #include <string>
 
+#include <tern/base/language/durations.hpp>
 #include <tern/task/fiber/ticks.hpp>
 #include <tern/task/fiber/wait_reason.hpp>
 
