@@ -36,7 +36,7 @@ using tern::mobile_ptr;
 using tern::rank;
 using tern::size;
 
-constexpr int small = 100, medium = 4000, large = 300000; // elements
+constexpr int small = 100, medium = 4000, large = 50000; // elements
 constexpr std::array sizes{small, medium, large};
 
 int right() { return (rank() + 1) % size(); }
