@@ -10,6 +10,7 @@
 
 #include <tern/mobile/access/admission.hpp>
 #include <tern/net/message.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::mobile::detail {
 
@@ -33,7 +34,7 @@ void admission::keep(entry& e) {
 }
 
 void admission::let_go(entry& e, object_id id, std::uint32_t round) noexcept {
-  {
+  if (tern::detail::this_worker()) { // a device's thread may not take the lock (owner_lock)
     const std::lock_guard hold(objects_.shard_of(id).lock);
     if (objects_.round() != round) return; // the job has gone back, and the entry is gone
     if (e.keeps > 1 || !e.waits_for_keeps()) {
@@ -41,8 +42,8 @@ void admission::let_go(entry& e, object_id id, std::uint32_t round) noexcept {
       return;
     }
   }
-  // Something may wait for this, and is done by a fiber: tasks end where none may wait. So long the
-  // object is kept.
+  // Something may wait for this, and is done by a fiber: tasks end where nothing may wait. So long
+  // the object is kept.
   try {
     node_.fibers().spawn(
         [this, &e, id, round] {
