@@ -3,8 +3,10 @@
 // does to an object of another rank, no other rank writes, so its value is known at each call (O1,
 // O2); what all ranks do commutes, or leaves one of the values that were put (O3).
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,9 +15,13 @@
 
 #include <tern/global/pointer.hpp>
 #include <tern/hetero/hetero_task.hpp>
+#include <tern/mobile/protect.hpp>
 #include <tern/net/collectives.hpp>
+#include <tern/net/communicator.hpp>
+#include <tern/net/rank_failure.hpp>
 #include <tern/net/rank_local.hpp>
 #include <tern/net/runtime.hpp>
+#include <tern/net/simulate.hpp>
 #include <tern/task/fiber.hpp>
 #include <tern/task/future.hpp>
 
@@ -332,6 +338,106 @@ TERN_PROPERTY(operations_keep_their_order,
   tern::barrier();
   mine = {};
   wait_for_tasks();
+}
+
+// Jobs that go on without a rank --------------------------------------------------------------------
+
+struct survival {
+  int inside = 0;        // ranks whose first copy was complete
+  double first_copy = 0; // when it was on all
+  double seconds = 0;
+  int done = 0; // ranks that came to the end
+  bool gave_up = false;
+  std::string wrong;
+};
+double now_in_seconds() { return std::chrono::duration<double>(tern::fiber_clock::now().time_since_epoch()).count(); }
+
+/// What all add to each other's objects is there at the end of a step. What waits for a dead rank
+/// throws rank_lost, which takes the step back.
+void add_to_each_other(dice d, std::int64_t n, std::int64_t operations) {
+  const auto world = tern::communicator::world();
+  const object mine(n, 0);
+  const exported<std::int64_t> entry(mine);
+  const std::vector<pointer> there = world.broadcast(world.gather(entry.ptr()));
+  std::int64_t added = 0;
+  for (int r = 0; r < rank(); ++r) static_cast<void>(d.next()); // each rank has its own
+  for (std::int64_t i = 0; i < operations; ++i) {
+    const pointer p = there[static_cast<std::size_t>(d.below(std::ssize(there)))];
+    const std::int64_t what = d.below(5), some = d.below(100);
+    if (what == 0) {
+      const object got = tern::get(p);
+      if (d.chance(0.3)) static_cast<void>(value_of(got.host(access_mode::read).get(), "get"));
+    } else if (what == 1) {
+      const object got = tern::fetch_accumulate(computed(n, some), p, accumulation::plus);
+      added += some;
+      if (d.chance(0.3)) static_cast<void>(value_of(got.host(access_mode::read).get(), "fetch_accumulate"));
+    } else {
+      const tern::transfer t = tern::accumulate(computed(n, some), p, accumulation::plus);
+      added += some;
+      if (d.chance(0.3)) t.done().get();
+    }
+    if (d.chance(0.2)) tern::fence(p.owner()).get();
+  }
+  tern::fence().get();
+  world.barrier();
+  const std::int64_t here_now = value_of(mine.host(access_mode::read).get(), "a sum of all ranks");
+  const std::int64_t all_added = world.allreduce(added, std::plus<>()),
+                     found = world.allreduce(here_now, std::plus<>());
+  TERN_HOLDS(found == all_added, text(all_added) + " was added in a step, and " + text(found) + " is there");
+}
+
+survival run_on(const tern::sim::world& world, std::uint64_t seed, std::int64_t n, std::int64_t steps,
+                std::int64_t operations) {
+  survival to;
+  try {
+    const auto ended = tern::sim::run(world, [&] {
+      std::int64_t step = 0;
+      bool first = true;
+      try {
+        tern::protect(
+            tern::every(std::chrono::seconds(0)),
+            [&] {
+              if (std::exchange(first, false) && ++to.inside == size()) to.first_copy = now_in_seconds();
+              add_to_each_other(dice(seed + static_cast<std::uint64_t>(step)), n, operations);
+              return ++step < steps;
+            },
+            step);
+      } catch (const tern::error& e) {
+        if (e.code() != tern::errc::rank_lost || !e.message().starts_with("the job cannot go on")) throw;
+        to.gave_up = true; // there was no copy to go back to
+        return 0;
+      }
+      const auto c = tern::global::count_pointers();
+      TERN_HOLDS(c.announced == c.finished, "operations are not over at the end");
+      TERN_HOLDS(c.serving == 0, "operations are served at the end");
+      ++to.done;
+      return 0;
+    });
+    to.seconds = ended.seconds;
+    if (ended.code != 0) to.wrong = "it ended with code " + text(ended.code);
+  } catch (const tern::error& e) {
+    to.wrong = e.what();
+  }
+  return to;
+}
+
+TERN_PROPERTY(operations_end_when_a_rank_dies, "ranks=2..6 workers=1..3 faults=delay:reorder:slow:pause network=any "
+                                               "steps=1..4 operations=1..20 elements=1..600") {
+  if (rank() != 0) return;
+  afterwards([seed = common().next(), world = the_world(), n = knob("elements"), steps = knob("steps"),
+              operations = knob("operations")](const ending&) {
+    const survival whole = run_on(world, seed, n, steps, operations);
+    TERN_HOLDS(whole.wrong.empty(), "the run without a crash has failed: " + whole.wrong);
+    dice d(seed + 1);
+    tern::sim::world worse = world;
+    const double at = whole.first_copy + d.part() * (whole.seconds - whole.first_copy);
+    worse.faults.crash.push_back({static_cast<int>(d.below(worse.ranks)), at});
+    const survival got = run_on(worse, seed, n, steps, operations);
+    if (got.first_copy == 0 || at <= got.first_copy) return; // likewise
+    TERN_HOLDS(!got.gave_up, "the job has given up");
+    TERN_HOLDS(got.wrong.empty(), "the run has failed: " + got.wrong);
+    TERN_HOLDS(got.done >= worse.ranks - 1, text(got.done) + " ranks have come to the end");
+  });
 }
 
 } // namespace pointer_properties

@@ -22,8 +22,8 @@ namespace {
 /// The initiator's side of a get into an object. Lives until it is over.
 class get_target final : public data_sink, hetero::detail::landing::listener {
 public:
-  get_target(local_part into, operation_table& of, int owner)
-      : operations_(of), owner_(owner), landing_(into.release(), into.part, *this) {}
+  get_target(local_part into, pointer_service::weak of, int owner)
+      : of_(std::move(of)), owner_(owner), landing_(into.release(), into.part, *this) {}
 
   /// \param self keeps it until it is told.
   static void begin(const std::shared_ptr<get_target>& self) {
@@ -37,10 +37,10 @@ public:
 private:
   void landed(std::exception_ptr why) noexcept override {
     const std::shared_ptr<get_target> self = std::move(self_); // goes last
-    operations_.end(number_, owner_, why);
+    if (pointer_service* const of = pointer_service::of(of_)) of->operations().end(number_, owner_, why);
   }
 
-  operation_table& operations_;
+  const pointer_service::weak of_;
   const int owner_;
   std::uint64_t number_ = 0;
   std::shared_ptr<get_target> self_;
@@ -193,7 +193,7 @@ std::shared_ptr<operation> begin_accumulate(local_part source, const global_plac
 std::shared_ptr<operation> begin_get(local_part target, const global_place& from) {
   const announcement a = begin_announcement(operation_kind::get, from, target.element);
   const std::size_t bytes = target.bytes();
-  const auto into = std::make_shared<get_target>(std::move(target), pointer_service::here().operations(), from.owner());
+  const auto into = std::make_shared<get_target>(std::move(target), pointer_service::here().weak_self(), from.owner());
   get_target::begin(into);
   try {
     auto of = announce_with(a, bytes, std::make_unique<get_sink>(into), into.get());

@@ -51,9 +51,9 @@ struct failed_operation {
 /// The owner's side of a put. Lives until it is over.
 class served_put final : hetero::detail::landing::listener, public std::enable_shared_from_this<served_put> {
 public:
-  served_put(pointer_service& of, int source, std::uint64_t operation, const net::wire_header& h,
+  served_put(pointer_service::weak of, int source, std::uint64_t operation, const net::wire_header& h,
              hetero::detail::object_state* target, const hetero::detail::box& part) noexcept
-      : of_(of), source_(source), operation_(operation), header_(h), landing_(target, part, *this) {}
+      : of_(std::move(of)), source_(source), operation_(operation), header_(h), landing_(target, part, *this) {}
 
   void begin() {
     self_ = shared_from_this();
@@ -69,12 +69,14 @@ public:
 private:
   void landed(std::exception_ptr why) noexcept override {
     const std::shared_ptr<served_put> self = std::move(self_); // goes last
-    if (landing_.how().aside) of_.count_aside();
-    if (landing_.how().adopted) of_.count_adopted();
-    of_.served(source_, operation_, header_, why);
+    pointer_service* const of = pointer_service::of(of_);
+    if (!of) return;
+    if (landing_.how().aside) of->count_aside();
+    if (landing_.how().adopted) of->count_adopted();
+    of->served(source_, operation_, header_, why);
   }
 
-  pointer_service& of_;
+  const pointer_service::weak of_;
   const int source_;
   const std::uint64_t operation_;
   const net::wire_header header_;
@@ -103,6 +105,11 @@ private:
 pointer_service::pointer_service() : node_(net::node::here()), exports_(net::node::here().rank()) {}
 pointer_service& pointer_service::here() { return services.get(); }
 pointer_service& pointer_service::of(net::node& rank) { return services.of(rank); }
+// A rank that has died in a simulation keeps its locals; what it had lent comes back when all is
+// over, where no rank works.
+pointer_service* pointer_service::of(const weak& self) noexcept {
+  return net::node::current() ? self->load(std::memory_order_acquire) : nullptr;
+}
 pointer_service* pointer_service::if_made(net::node& rank) noexcept { return services.if_made(rank); }
 
 // The initiator --------------------------------------------------------------------------------------------------------
@@ -177,7 +184,7 @@ void pointer_service::put(int source, const net::wire_header& h, const announcem
                           hetero::detail::object_state* target) {
   const hetero::detail::box part = a.place.part();
   const std::size_t bytes = static_cast<std::size_t>(part.size()) * hetero::detail::element_bytes(*target);
-  const auto op = std::make_shared<served_put>(*this, source, a.operation, h, target, part);
+  const auto op = std::make_shared<served_put>(self_, source, a.operation, h, target, part);
   op->begin();
   try {
     transfer_table::here().request(source, a.data, bytes, std::unique_ptr<data_sink>(std::make_unique<put_sink>(op)));
@@ -215,8 +222,8 @@ void pointer_service::combine(net::node& here, int source, const net::wire_heade
   task.old = old.get();
   task.combine = f;
   task.in_order = a.kind != operation_kind::accumulate;
-  task.over = [this, source, fetches, number = a.operation, h](std::exception_ptr why) {
-    if (!fetches) served(source, number, h, why);
+  task.over = [self = weak_self(), source, fetches, number = a.operation, h](std::exception_ptr why) {
+    if (pointer_service* const there = of(self); there && !fetches) there->served(source, number, h, why);
   };
   hetero::detail::submit_combine(std::move(task));
   transfer_table::here().request(source, a.data, bytes, std::move(incoming));

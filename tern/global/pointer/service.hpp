@@ -24,6 +24,14 @@ namespace tern::global::detail {
 class pointer_service {
 public:
   pointer_service();
+  ~pointer_service() { self_->store(nullptr, std::memory_order_release); }
+  pointer_service(const pointer_service&) = delete;
+  pointer_service& operator=(const pointer_service&) = delete;
+  /// For what ends with a task: that may be told when the rank's scheduler, and this, have gone.
+  /// Then `of` is null.
+  using weak = std::shared_ptr<const std::atomic<pointer_service*>>;
+  static pointer_service* of(const weak& self) noexcept;
+  weak weak_self() const noexcept { return self_; }
   static pointer_service& here();
   static pointer_service& of(net::node& rank);
   static pointer_service* if_made(net::node& rank) noexcept;
@@ -70,6 +78,7 @@ private:
               const std::exception_ptr& why);
   void send_answers(int to) noexcept;
 
+  const std::shared_ptr<std::atomic<pointer_service*>> self_ = std::make_shared<std::atomic<pointer_service*>>(this);
   net::node& node_;
   export_table exports_;
   operation_table operations_;
