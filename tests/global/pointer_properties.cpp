@@ -381,7 +381,8 @@ void add_to_each_other(dice d, std::int64_t n, std::int64_t operations) {
   tern::fence().get();
   world.barrier();
   const std::int64_t here_now = value_of(mine.host(access_mode::read).get(), "a sum of all ranks");
-  const std::int64_t all_added = world.allreduce(added, std::plus<>()), found = world.allreduce(here_now, std::plus<>());
+  const std::int64_t all_added = world.allreduce(added, std::plus<>()),
+                     found = world.allreduce(here_now, std::plus<>());
   TERN_HOLDS(found == all_added, text(all_added) + " was added in a step, and " + text(found) + " is there");
 }
 

@@ -105,8 +105,8 @@ private:
 pointer_service::pointer_service() : node_(net::node::here()), exports_(net::node::here().rank()) {}
 pointer_service& pointer_service::here() { return services.get(); }
 pointer_service& pointer_service::of(net::node& rank) { return services.of(rank); }
-// A rank that has died in a simulation keeps its locals; what it had lent comes back when all is over,
-// where no rank works.
+// A rank that has died in a simulation keeps its locals; what it had lent comes back when all is
+// over, where no rank works.
 pointer_service* pointer_service::of(const weak& self) noexcept {
   return net::node::current() ? self->load(std::memory_order_acquire) : nullptr;
 }
@@ -223,8 +223,7 @@ void pointer_service::combine(net::node& here, int source, const net::wire_heade
   task.combine = f;
   task.in_order = a.kind != operation_kind::accumulate;
   task.over = [self = weak_self(), source, fetches, number = a.operation, h](std::exception_ptr why) {
-    if (pointer_service* const there = of(self); there && !fetches)
-      there->served(source, number, h, why);
+    if (pointer_service* const there = of(self); there && !fetches) there->served(source, number, h, why);
   };
   hetero::detail::submit_combine(std::move(task));
   transfer_table::here().request(source, a.data, bytes, std::move(incoming), "what is to be accumulated");

@@ -27,8 +27,8 @@ public:
   ~pointer_service() { self_->store(nullptr, std::memory_order_release); }
   pointer_service(const pointer_service&) = delete;
   pointer_service& operator=(const pointer_service&) = delete;
-  /// For what ends with a task: that may be told when the rank's scheduler, and this, have gone. Then
-  /// `of` is null.
+  /// For what ends with a task: that may be told when the rank's scheduler, and this, have gone.
+  /// Then `of` is null.
   using weak = std::shared_ptr<const std::atomic<pointer_service*>>;
   static pointer_service* of(const weak& self) noexcept;
   weak weak_self() const noexcept { return self_; }

@@ -40,7 +40,9 @@ void departure::copy_to(std::byte* to) noexcept { data_.copy_to(to); }
 
 byte_buffer departure::take() {
   if (data_.gives()) owner_.count_given();
-  return data_.take();
+  byte_buffer all = data_.take();
+  // What is lent to a rank that dies may come back at the job's end, and tasks would wait for that.
+  return here_.generation().guarded() && all.is_waited_for() ? all.copy() : std::move(all);
 }
 
 void departure::answered(hetero::detail::outgoing&) noexcept {

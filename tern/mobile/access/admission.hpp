@@ -143,10 +143,7 @@ private:
   void finished_late(entry& e, bool exclusive, bool watched, std::uint64_t bytes,
                      std::unique_lock<tern::detail::owner_lock> hold);
   void debug_move(entry& e);
-  bool is_kept(entry& e) {
-    const std::lock_guard hold(objects_.shard_of(e.id).lock);
-    return e.keeps > 0;
-  }
+  bool is_kept(entry& e);
   bool reserialize(entry& e, const invocation& one);
   static void reserialize(entry& e);
 

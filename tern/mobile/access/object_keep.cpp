@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <tern/mobile/access/admission.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/net/message.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
