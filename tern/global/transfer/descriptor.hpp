@@ -54,7 +54,8 @@ template <class T, int N> element_type element_of() {
   return {hash, sizeof(T), name, N};
 }
 
-/// Reads and checks one. \param ranks of the job. \param sums are verified. \throws error(invalid_data).
+/// Reads and checks one. \param ranks of the job. \param sums are verified. \throws
+/// error(invalid_data).
 descriptor read_descriptor(input_archive& ar, const element_type& wanted, int ranks, bool sums = false);
 
 } // namespace tern::global::detail
