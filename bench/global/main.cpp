@@ -87,8 +87,8 @@ constexpr double rate = 1e4, kernel = 10;            // bytes a microsecond of c
 constexpr double message = 1 + 2 * 0.3;              // microseconds of an empty one, in the simulated network
 constexpr double links = 100, least_piece = 1 << 18; // of the chain; bytes
 
-/// A chain's kernels, one after the other; between them each piece is copied out, carried and copied
-/// in, while others are at the other stages; and the messages that begin and end it.
+/// A chain's kernels, one after the other; between them each piece is copied out, carried and
+/// copied in, while others are at the other stages; and the messages that begin and end it.
 double critical_path(double bytes) {
   const double piece = std::min(bytes, least_piece);
   return links * (kernel + message + (bytes + 2 * piece) / rate) + 3 * message;
