@@ -101,7 +101,8 @@ void add_puts(metrics& all, const scale& of) {
                  .rival = put[size]});
 }
 
-/// On the simulator, with simulated devices: exact, and the same in each run. What it would take at best stands beside it.
+/// On the simulator, with simulated devices: exact, and the same in each run. What it would take at
+/// best stands beside it.
 series on_devices(const words& arguments) {
   return series([=] {
     words line = command_line(BENCH_GLOBAL_TERN, arguments);
@@ -115,8 +116,8 @@ constexpr double rate = 1e4, kernel = 10;            // bytes a microsecond of c
 constexpr double message = 1 + 2 * 0.3;              // microseconds of an empty one, in the simulated network
 constexpr double links = 100, least_piece = 1 << 18; // of the chain; bytes
 
-/// A chain's kernels, one after the other; between them each piece is copied out, carried and copied in, while others are at
-/// the other stages; and the messages that begin and end it.
+/// A chain's kernels, one after the other; between them each piece is copied out, carried and
+/// copied in, while others are at the other stages; and the messages that begin and end it.
 double critical_path(double bytes) {
   const double piece = std::min(bytes, least_piece);
   return links * (kernel + message + (bytes + 2 * piece) / rate) + 3 * message;

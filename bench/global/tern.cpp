@@ -5,19 +5,24 @@
 ///     bench_global_tern latency SIZE,… SECONDS    microseconds for half a round trip of an object, for each size
 ///     bench_global_tern delay - SECONDS           microseconds for half a round trip: of data that a task computes for 10 ms,
 ///                                                 until the handlers run; and of an empty message
-///     bench_global_tern keep - SECONDS            nanoseconds for a task that an invocation submits; and for one that
-///                                                 none does, and 15 more
-///     bench_global_tern move BYTES -              seconds until a task runs on the other rank: of an object with so many bytes
-///                                                 on a device, which moves; and of them as an argument. Virtual, if simulated
+///     bench_global_tern keep - SECONDS            nanoseconds for a task that an invocation submits;
+///                                                 and for one that none does, and 15 more
+///     bench_global_tern move BYTES -              seconds until a task runs on the other rank: of
+///                                                 an object with so many bytes on a device, which
+///                                                 moves; and of them as an argument. Virtual, if
+///                                                 simulated
+///     bench_global_tern put SIZE,… SECONDS        microseconds for half a round trip of puts into an
+///                                                 object, for each size; and, as SIZE.done, until
+///                                                 the rank that puts knows that the data are there
+///     bench_global_tern staged SIZE,… -           virtual microseconds from the send of an object
+///                                                 that a device has until a kernel of another rank
+///                                                 has read it
+///     bench_global_tern chain SIZE,… -            virtual microseconds of 100 kernels of 10 us on
+///                                                 alternating ranks, each of which modifies what
+///                                                 the one before has sent
 ///
-///     bench_global_tern put SIZE,… SECONDS        microseconds for half a round trip of puts into an object, for each size; and,
-///                                                 as SIZE.done, until the rank that puts knows that the data are there
-///     bench_global_tern staged SIZE,… -           virtual microseconds from the send of an object that a device has until a
-///                                                 kernel of another rank's device has read it, for each size
-///     bench_global_tern chain SIZE,… -            virtual microseconds of 100 kernels of 10 us on alternating ranks, each of
-///                                                 which modifies what the one before has sent
-///
-/// The last two in a simulation, on simulated devices. SECONDS: for each size. Rank 0 prints one JSON object.
+/// The last two in a simulation, on simulated devices. SECONDS: for each size. Rank 0 prints one JSON
+/// object.
 
 #include <algorithm>
 #include <chrono>

@@ -377,7 +377,7 @@ TERN_RANK_TEST(finish_waits_for_data) {
   end();
 }
 
-// Several pieces, from device to device where there are some; and out of order, where the source is used again at once.
+// Several pieces, from device to device where there are some; and the source is used again at once.
 void add_up_late(hetero_object<int> x, int what) {
   const int n = static_cast<int>(x.count());
   tern::submit(travel_kernels::add, tern::items(n), n, what, tern::read_write(x));

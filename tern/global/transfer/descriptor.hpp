@@ -70,7 +70,8 @@ inline array_shape shape_in(const std::array<std::int32_t, 3>& extent, const ele
   return {.extent = extent, .element = static_cast<std::uint32_t>(of.bytes), .kind = of.kind};
 }
 
-/// Reads and checks one. \param ranks of the job. \param sums are verified. \throws error(invalid_data).
+/// Reads and checks one. \param ranks of the job. \param sums are verified. \throws
+/// error(invalid_data).
 descriptor read_descriptor(input_archive& ar, const element_type& wanted, int ranks, bool sums = false);
 
 } // namespace tern::global::detail

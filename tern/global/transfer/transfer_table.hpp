@@ -21,7 +21,6 @@
 #include <tern/global/travel.hpp>
 #include <tern/net/call/id_table.hpp>
 #include <tern/net/node.hpp>
-#include <tern/net/rank/reported_part.hpp>
 #include <tern/task/wait/waiting.hpp>
 
 namespace tern::global::detail {

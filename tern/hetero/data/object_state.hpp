@@ -28,8 +28,8 @@
 #include <tern/base/bytes.hpp>
 #include <tern/hetero/access.hpp>
 #include <tern/hetero/data/host_paging.hpp>
-#include <tern/hetero/data/state_memory.hpp>
 #include <tern/hetero/data/task_list.hpp>
+#include <tern/hetero/memory/state_memory.hpp>
 #include <tern/hetero/record/task_record.hpp>
 #include <tern/task/future.hpp>
 #include <tern/task/wait/waiting.hpp>

@@ -19,8 +19,9 @@ namespace tern::hetero::detail {
 ///
 /// It is a hidden task that has no body. Tasks and accesses that come later wait for it, and so
 /// does `wait_all`. The data come at once, into the host's memory (`land`), or by pieces, which may
-/// go straight into a device's (`put`, then `landed`). It ends by `land`, `landed` or `fail`; the destructor fails it if neither came. The
-/// object may lose all its handles before: then what lands goes with it.
+/// go straight into a device's (`put`, then `landed`). It ends by `land`, `landed` or `fail`; the
+/// destructor fails it if none came. The object may lose all its handles before: then what lands
+/// goes with it.
 ///
 /// Threads: made in a fiber of the object's scheduler, the rest in any context, one at a time.
 class incoming {

@@ -19,11 +19,10 @@ namespace tern::hetero::detail {
 /// Reads a part of an object from outside of tasks, from a moment in the order of its tasks on.
 ///
 /// It is a hidden task: it follows the writers before `begin`, and writers after `begin` wait until
-/// it has ended. Data that are on a device stay there, and are taken by pieces (`in_pieces`), unless
-/// they lie otherwise there, or the host's memory is limited: then they are brought to it first. It
-/// ends by `release`, or when
-/// what `lend` or `give` made is gone, or with a failure. The destructor ends it too, if it has the
-/// data; \pre it has been answered, or was never begun.
+/// it has ended. Data that are on a device stay there, and are taken by pieces (`in_pieces`),
+/// unless they lie otherwise there, or the host's memory is limited: then they are brought to it
+/// first. It ends by `release`, or when what `take` made is gone, or with a failure. The destructor
+/// ends it too, if it has the data; \pre it has been answered, or was never begun.
 ///
 /// An object that is given away (`gives`), all of it, by its last handle, is left to this: nothing
 /// will use it any more, and `give` hands its memory over.

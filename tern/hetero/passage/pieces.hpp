@@ -49,9 +49,9 @@ protected:
   ~piece_request() = default;
 };
 
-/// Copies a box to `to`, packed, from wherever it is valid. \pre a task that reads it has been given
-/// its turn and is held (waits_release) until `tells` is told; the object has no layouts of its own
-/// on devices, and is not the pager's. Any thread of the rank.
+/// Copies a box to `to`, packed, from wherever it is valid. \pre a task that reads it has been
+/// given its turn and is held (waits_release) until `tells` is told; the object has no layouts of
+/// its own on devices, and is not the pager's. Any thread of the rank.
 void copy_piece_out(object_state& o, const box& part, std::byte* to, piece_request& tells) noexcept;
 /// Copies packed bytes into an instance on a device. Nothing is said of what is valid. \pre as
 /// above for a task that writes; the instance stays.

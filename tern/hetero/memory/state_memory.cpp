@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tern/hetero/data/state_memory.hpp>
+#include <tern/hetero/memory/state_memory.hpp>
 
 #include <array>
 #include <new>
