@@ -18,6 +18,9 @@ constexpr std::uint32_t chain_length = 64; // records that change hands together
 constexpr std::size_t chunk = 512;         // records
 } // namespace
 
+// Magazines lie in blocks that go as records.
+record_pool::~record_pool() { static_cast<void>(unpack(take_magazines())); }
+
 task_record* record_pool::allocate() {
   const worker* const w = tern::detail::this_worker();
   const bool mine = parts_.is_mine(w);

@@ -80,6 +80,7 @@ static_assert(sizeof(record_magazine) <= sizeof(task_record));
 class record_pool {
 public:
   explicit record_pool(tern::detail::scheduler_core& core) : parts_(core) {}
+  ~record_pool();
   record_pool(const record_pool&) = delete;
   record_pool& operator=(const record_pool&) = delete;
 

@@ -29,6 +29,11 @@ void object_keep::end() noexcept {
 
 std::uint32_t admission::round() const noexcept { return objects_.round(); }
 
+bool admission::is_kept(entry& e) {
+  const std::lock_guard hold(objects_.shard_of(e.id).lock);
+  return e.keeps > 0;
+}
+
 void admission::keep(entry& e) {
   const std::lock_guard hold(objects_.shard_of(e.id).lock);
   ++e.keeps;
