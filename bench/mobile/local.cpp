@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/runtime.hpp>

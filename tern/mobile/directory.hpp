@@ -17,6 +17,9 @@
 #include <tern/mobile/access/event_signals.hpp>
 #include <tern/mobile/access/running_invocation.hpp>
 #include <tern/mobile/entry/directory_services.hpp>
+#include <tern/mobile/load/contacts.hpp>
+#include <tern/mobile/load/load_model.hpp>
+#include <tern/mobile/object/type.hpp>
 #include <tern/mobile/object_id.hpp>
 #include <tern/mobile/paging/options.hpp>
 #include <tern/mobile/routes/router.hpp>
@@ -43,9 +46,7 @@ struct object_load {
 };
 
 class balancer;
-struct object_contact;
 struct travel_note;
-enum class load_model : std::uint8_t;
 
 namespace detail {
 class home_table;

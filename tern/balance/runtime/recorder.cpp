@@ -132,10 +132,10 @@ void recorder::store(const std::string& path, const std::string& policy, const s
   std::vector<mobile::object_id> listed;
   for (const auto& o : whole.objects) listed.push_back(o.id);
   std::sort(listed.begin(), listed.end()); // one that has worked on several ranks is listed by each of them
-  const mobile::detail::home_table& homes = mobile::directory::of(node_).homes();
+  const mobile::directory& known = mobile::directory::of(node_);
   for (const mobile::object_id id : there)
     if (!std::binary_search(listed.begin(), listed.end(), id))
-      whole.objects.push_back({id, whole.name("?"), homes.rank_of(id), 0});
+      whole.objects.push_back({id, whole.name("?"), known.home_of(id), 0});
   const std::size_t objects = there.size(), phases_there = whole.phases();
   write_recording(std::move(whole), path);
   log_info("recorded " + std::to_string(objects) + (objects == 1 ? " object in " : " objects in ") +

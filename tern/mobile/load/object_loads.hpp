@@ -10,17 +10,10 @@
 
 #include <tern/mobile/entry/entry.hpp>
 #include <tern/mobile/entry/rank_objects.hpp>
+#include <tern/mobile/load/load_model.hpp>
 #include <tern/task/wait/waiting.hpp>
 
 namespace tern::mobile {
-
-/// What an invocation counts as load, if it is watched.
-enum class load_model : std::uint8_t {
-  declared, ///< what its class says, else as measured
-  measured, ///< the seconds that the object's invocations ran lately
-  constant  ///< 1
-};
-
 namespace detail {
 
 /// The load of each object of one rank, and their sum. Thread-safe.
