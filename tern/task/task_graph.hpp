@@ -121,6 +121,7 @@ private:
   std::uint32_t runs_ = 0;                         // since it was prepared
   int odd_runs_ = 0;                               // in a row, that took another time than those before
   bool dividing_helps_ = true;                     // as far as is known: functions are short
+  bool new_division_ = false;                      // it has not been run
   bool always_divided_ = false;                    // for tests
 };
 

@@ -198,7 +198,7 @@ TEST_P(engine, who_needs_what_a_failed_task_was_to_write_is_not_run) {
 // arguments.
 TEST_P(engine, what_follows_a_failed_task_twice_is_not_run_if_it_needs_it) {
   run([] {
-    hetero_object<int> x(1, 0), y(1, 0), held(1, 0);
+    hetero_object<int> x(1, 0), y(1, 0), z(1, 0), held(1, 0);
     for (const bool write_first : {true, false}) {
       auto block = held.host(access_mode::write).get(); // until all are submitted
       hetero_task bad([](int*, const int*, const int*) { throw std::runtime_error("no"); }, write(x), read(y),
@@ -208,7 +208,6 @@ TEST_P(engine, what_follows_a_failed_task_twice_is_not_run_if_it_needs_it) {
       hetero_task needs = write_first ? hetero_task([&](int*, const int*) { ++ran; }, write(y), read(x))
                                       : hetero_task([&](const int*, int*) { ++ran; }, read(x), write(y));
       needs.submit();
-      hetero_object<int> z(1, 0);
       hetero_task also_bad([](const int*, const int*) { throw std::runtime_error("no"); }, read(z), read(held));
       also_bad.submit();
       hetero_task overwrites([&](int*) { ++ran; }, write(z));
@@ -216,8 +215,7 @@ TEST_P(engine, what_follows_a_failed_task_twice_is_not_run_if_it_needs_it) {
       block.release();
       overwrites.wait();
       EXPECT_THROW(needs.wait(), error);
-      EXPECT_THROW(bad.wait(), std::runtime_error);
-      EXPECT_THROW(also_bad.wait(), std::runtime_error);
+      for (const hetero_task* one : {&bad, &also_bad}) EXPECT_THROW(one->wait(), std::runtime_error);
       EXPECT_EQ(ran, 1);
       submit([](int* a, int* b) { *a = *b = 0; }, write(x), write(y)); // written anew
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include <tern/base/clock.hpp>
 #include <tern/base/error.hpp>
@@ -236,6 +237,7 @@ task_graph::way task_graph::choose(detail::scheduler_core& home) {
     for (body& b : bodies_) functions.push_back(&b.f);
     divided_ = std::make_unique<detail::divided_graph>(home, group_->state_, functions, edges_);
     mean_[divided] = 0;
+    new_division_ = true;
   }
   if (always_divided_) return divided;
   if (mean_[divided] == 0 || mean_[stolen] == 0) return mean_[divided] == 0 ? divided : stolen;
@@ -243,14 +245,15 @@ task_graph::way task_graph::choose(detail::scheduler_core& home) {
 }
 
 void task_graph::learn(way how, double seconds, const detail::scheduler_core& home) noexcept {
-  if (runs_ <= 1) return;
+  if (runs_ <= 1 || (how == divided && std::exchange(new_division_, false))) return; // nothing was in the caches
   double& mean = mean_[how];
   if (mean != 0 && (seconds > another_load * mean || another_load * seconds < mean)) {
     if (++odd_runs_ < 2) return; // another program had the core
     mean_[how == divided ? stolen : divided] = mean = 0;
   }
   odd_runs_ = 0;
-  mean = mean == 0 ? seconds : mean + (seconds - mean) / 4;
+  // Other programs can only make a run longer.
+  mean = mean == 0 || seconds < mean ? seconds : mean + (seconds - mean) / 8;
   // What divided runs take tells nothing of functions: they may have waited for each other.
   if (how == stolen)
     dividing_helps_ =
