@@ -22,12 +22,19 @@
 #include <tern/task/tasklet/tasklet.hpp>
 
 namespace tern {
+namespace detail {
+class divided_graph;
+struct task_graph_ways;
+} // namespace detail
 
 class task_group;
 
 /// A directed acyclic graph of functions. A run calls each function once, after all that precede it
 /// have returned; functions that no path connects may run at the same time. A run costs no
 /// allocation and a few nanoseconds a node.
+///
+/// Workers take functions from each other. A graph of many short functions that is run again and
+/// again is divided among them beforehand, once, if that turns out to be faster.
 ///
 /// One context builds and runs; the functions run anywhere and may block. A graph neither changes
 /// nor runs twice at the same time (checked: error(invalid_state)). It stays where it is made.
@@ -76,6 +83,7 @@ public:
   std::string dot() const;
 
 private:
+  friend struct detail::task_graph_ways; // for tests
   struct vertex;
   struct body {
     unique_function<void()> f;
@@ -87,6 +95,12 @@ private:
   bool contains(const task_graph& other) const;
   void check_idle() const;
   void prepare();
+  /// How runs are made, and how long they took that way.
+  enum way : std::uint8_t { stolen, divided };
+  way choose(detail::scheduler_core& home);
+  void learn(way how, double seconds, const detail::scheduler_core& home) noexcept;
+  void begin_stolen();
+  void check_cycles() const;
   [[noreturn]] void throw_cycle(const std::vector<std::uint32_t>& pending) const;
   std::string label(std::uint32_t i) const;
   void write_dot(std::string& out, const std::string& prefix, int depth) const;
@@ -96,11 +110,19 @@ private:
   std::unique_ptr<task_group> group_; // its tasklets are the nodes; apart from this, so that it counts atomically
   std::vector<body> bodies_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;
+  bool forward_ = true; // all edges lead to nodes that were added later: there is no cycle
   // Made from these for running, when something has changed.
   bool prepared_ = false;
   std::unique_ptr<vertex[]> vertices_;
   std::vector<std::uint32_t> successors_, sources_; // successors of all, one after the other
   std::atomic<bool> running_{false};
+  std::unique_ptr<detail::divided_graph> divided_; // made when it is first tried
+  double mean_[2] = {};                            // seconds of a run, by the way; 0: not known
+  std::uint32_t runs_ = 0;                         // since it was prepared
+  int odd_runs_ = 0;                               // in a row, that took another time than those before
+  bool dividing_helps_ = true;                     // as far as is known: functions are short
+  bool new_division_ = false;                      // it has not been run
+  bool always_divided_ = false;                    // for tests
 };
 
 } // namespace tern

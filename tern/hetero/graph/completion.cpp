@@ -58,8 +58,9 @@ task_record* task_execution::complete(task_record* t, bool may_run_here) noexcep
   t->state.store(task_record::done, std::memory_order_release);
   // acq_rel: successors see what it did; we see their links.
   const std::uintptr_t list = t->successors.exchange(closed_list, std::memory_order_acq_rel);
-  // Successors wait for this task until they are counted down, so they may be looked at. All at once:
-  // a core has one read-modify-write under way at a time, and other cores have written most of these.
+  // Successors wait for this task until they are counted down, so they may be looked at. All at
+  // once: a core has one read-modify-write under way at a time, and other cores have written most
+  // of these.
   for (const link* l = first_link(list); l; l = l->next)
     // address: as below
     __builtin_prefetch(reinterpret_cast<const void*>(l->target & ~edge_bits), 1);
@@ -110,7 +111,8 @@ bool task_execution::cancel(task_record* t) noexcept {
   return true;
 }
 
-// The end of the scheduler --------------------------------------------------------------------------------------------
+// The end of the scheduler
+// --------------------------------------------------------------------------------------------
 
 void task_execution::end(bool left_fibers) noexcept {
   left_fibers_ = left_fibers;

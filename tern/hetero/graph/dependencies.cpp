@@ -14,9 +14,9 @@ namespace {
 // address: to be taken out again; nothing is compared but for being the same
 std::uintptr_t word_of(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
-// Is this link one of the task's own, and does it bring all that one of that kind would? A task that
-// reads what another wrote and overwrites what that one read would follow it twice. Only own links are
-// looked into: the task of another may be gone.
+// Is this link one of the task's own, and does it bring all that one of that kind would? A task
+// that reads what another wrote and overwrites what that one read would follow it twice. Only own
+// links are looked into: the task of another may be gone.
 bool follows_already(const task_record& t, const link* l, std::uintptr_t kind) noexcept {
   const std::uintptr_t at = word_of(l), in_place = word_of(&t.slots[0]);
   const bool mine = at - in_place < sizeof t.slots ||
@@ -176,7 +176,8 @@ task_record* dependencies::enter(task_record* t) {
   }
   std::sort(all, all + n, [](const object_state* a, const object_state* b) { return a->number < b->number; });
   for (std::size_t i = 0; i < n; ++i) all[i]->lock.lock();
-  // What it needs first: where it follows a task for that, it need not follow it for the order, too.
+  // What it needs first: where it follows a task for that, it need not follow it for the order,
+  // too.
   for (const bool writing : {false, true})
     for (std::size_t i = 0; i < t->use_count; ++i)
       if (use& u = t->use_at(i); writes(u.how) == writing) depend(t, u, gates);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include <tern/task/fiber/worker_head.hpp>
 
@@ -27,6 +28,18 @@ leave_watch::leave_watch() noexcept : of_(running_fiber()) {
 }
 leave_watch::~leave_watch() {
   if (of_) of_->leave_flags &= static_cast<std::uint8_t>(~leave_flags::watched);
+}
+
+void add_leave_hook(leave_hook& h) noexcept {
+  fiber& f = *running_fiber();
+  h.outer = std::exchange(f.hooks, &h);
+  f.leave_flags |= leave_flags::hooked;
+}
+
+void remove_leave_hook(leave_hook& h) noexcept {
+  fiber& f = *running_fiber(); // the same; the worker may be another
+  f.hooks = h.outer;
+  if (!f.hooks) f.leave_flags &= static_cast<std::uint8_t>(~leave_flags::hooked);
 }
 
 const char* name_of(wait_kind k) noexcept {

@@ -78,6 +78,15 @@ struct leave_flags {
   static constexpr std::uint8_t batch = 16;   ///< that it is at a batch of tasklets
   static constexpr std::uint8_t timed = 32;   ///< a run_timer counts how long it runs
   static constexpr std::uint8_t watched = 64; ///< a leave_watch notes whether it is left
+  static constexpr std::uint8_t hooked = 128; ///< it has leave_hooks
+};
+
+/// What is called each time a fiber is left, by waiting or yielding, on the stack that is left and
+/// before the worker goes on. Must not wait. For code that has something that others need
+/// meanwhile.
+struct leave_hook {
+  void (*left)(leave_hook& self) noexcept;
+  leave_hook* outer = nullptr; // what the same fiber began before
 };
 
 /// Lies at the upper end of its stack, so that a fiber which does little touches one page.
@@ -108,6 +117,7 @@ struct alignas(64) fiber : runnable, stack_context {
   // For dumps and deadlocks; written on this stack, read by any thread.
   std::atomic<wait_kind> waits{wait_kind::none};
   std::uint8_t leave_flags = 0; // by the worker that runs it
+  leave_hook* hooks = nullptr;  // the last one first; as leave_flags
   // One more than the worker on which it has handed something to another that may not have been
   // taken (activations::hand); 0: none. Written by the code that runs on this stack.
   std::uint16_t handed_by = 0;
@@ -141,6 +151,11 @@ public:
 private:
   fiber* const of_;
 };
+
+/// For the calling fiber, until it is removed: the last one that was added first. \pre it is a
+/// fiber.
+void add_leave_hook(leave_hook& h) noexcept;
+void remove_leave_hook(leave_hook& h) noexcept;
 
 /// Makes `f` call `f->body(f->closure)` when it is entered first, on the stack below `top`.
 void prepare(fiber& f, std::byte* top) noexcept;

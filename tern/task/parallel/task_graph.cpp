@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
+#include <tern/base/clock.hpp>
 #include <tern/base/error.hpp>
+#include <tern/task/parallel/divided_graph.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 #include <tern/task/task_group.hpp>
 
@@ -12,6 +15,11 @@ namespace tern {
 namespace {
 
 constexpr int longest_chain = 64; // functions that one worker calls in a row before it looks around
+// Longer functions are worth going where a worker has nothing to do. Seconds of a worker for a
+// node.
+constexpr double short_function = 4e-6;
+constexpr std::uint32_t other_way = 32; // one of so many runs goes the way that took longer
+constexpr double another_load = 1.75;   // so many times longer, or shorter, twice: the functions have changed
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -76,6 +84,7 @@ void task_graph::add_edge(node before, node after) {
                 "use what this graph's add returned", made_);
   prepared_ = false;
   edges_.emplace_back(before.index_, after.index_);
+  forward_ = forward_ && before.index_ < after.index_;
 }
 
 std::string task_graph::label(std::uint32_t i) const {
@@ -106,17 +115,25 @@ void task_graph::prepare() {
   sources_.clear();
   for (std::size_t i = 0; i < n; ++i)
     if (vertices[i].predecessors == 0) sources_.push_back(static_cast<std::uint32_t>(i));
-  // Without cycles everything can be taken away from the sources on (Kahn 1962).
+  vertices_ = std::move(vertices);
+  if (!forward_) check_cycles();
+  prepared_ = true;
+  divided_.reset();
+  runs_ = 0;
+  mean_[stolen] = mean_[divided] = 0;
+}
+
+// Without cycles everything can be taken away from the sources on (Kahn 1962).
+void task_graph::check_cycles() const {
+  const std::size_t n = bodies_.size();
   std::vector<std::uint32_t> pending(n), order = sources_;
-  for (std::size_t i = 0; i < n; ++i) pending[i] = vertices[i].predecessors;
+  for (std::size_t i = 0; i < n; ++i) pending[i] = vertices_[i].predecessors;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const vertex& v = vertices[order[i]];
+    const vertex& v = vertices_[order[i]];
     for (std::uint32_t k = v.first; k < v.last; ++k)
       if (--pending[successors_[k]] == 0) order.push_back(successors_[k]);
   }
-  vertices_ = std::move(vertices);
   if (order.size() < n) throw_cycle(pending);
-  prepared_ = true;
 }
 
 // Every node that is left has a predecessor that is left: walking backwards must come round.
@@ -185,11 +202,62 @@ void task_graph::run() {
   } const guard{running_};
   if (!prepared_) prepare();
   if (bodies_.empty()) return;
+  detail::scheduler_core& home = *detail::this_worker()->home;
+  if (!detail::divided_graph::possible(home, bodies_.size())) {
+    begin_stolen();
+    group_->wait();
+    return;
+  }
+  const way how = choose(home);
+  const double began = steady_seconds();
+  if (how == divided) {
+    group_->enter_context(); // until it has been waited for
+    divided_->begin();
+  } else {
+    begin_stolen();
+  }
+  group_->wait();
+  learn(how, steady_seconds() - began, home);
+}
+
+void task_graph::begin_stolen() {
   group_->state_.remote.store(-static_cast<std::int64_t>(bodies_.size()), std::memory_order_relaxed);
   group_->enter_context(); // until it has been waited for
   for (const std::uint32_t i : sources_)
     static_cast<detail::worker_base*>(detail::this_worker_head())->push(&vertices_[i]);
-  group_->wait();
+}
+
+// The first run finds nothing in the caches, and tells nothing.
+task_graph::way task_graph::choose(detail::scheduler_core& home) {
+  const bool other = ++runs_ % other_way == 0;
+  if ((runs_ <= 2 || !dividing_helps_) && !always_divided_) return stolen;
+  if (!divided_ || !divided_->is_of(home)) {
+    std::vector<unique_function<void()>*> functions;
+    functions.reserve(bodies_.size());
+    for (body& b : bodies_) functions.push_back(&b.f);
+    divided_ = std::make_unique<detail::divided_graph>(home, group_->state_, functions, edges_);
+    mean_[divided] = 0;
+    new_division_ = true;
+  }
+  if (always_divided_) return divided;
+  if (mean_[divided] == 0 || mean_[stolen] == 0) return mean_[divided] == 0 ? divided : stolen;
+  return (mean_[divided] < mean_[stolen]) != other ? divided : stolen;
+}
+
+void task_graph::learn(way how, double seconds, const detail::scheduler_core& home) noexcept {
+  if (runs_ <= 1 || (how == divided && std::exchange(new_division_, false))) return; // nothing was in the caches
+  double& mean = mean_[how];
+  if (mean != 0 && (seconds > another_load * mean || another_load * seconds < mean)) {
+    if (++odd_runs_ < 2) return; // another program had the core
+    mean_[how == divided ? stolen : divided] = mean = 0;
+  }
+  odd_runs_ = 0;
+  // Other programs can only make a run longer.
+  mean = mean == 0 || seconds < mean ? seconds : mean + (seconds - mean) / 8;
+  // What divided runs take tells nothing of functions: they may have waited for each other.
+  if (how == stolen)
+    dividing_helps_ =
+        mean * static_cast<double>(home.workers.size()) < short_function * static_cast<double>(bodies_.size());
 }
 
 std::string task_graph::dot() const {

@@ -72,6 +72,8 @@ static_assert(sizeof(exception_state) == sizeof(both_words));
 [[gnu::noinline]] void run_leave_hooks(fiber& self, fiber* to, bool for_ever) noexcept {
   if ((self.leave_flags & leave_flags::canary) != 0) check_canary(self);
   if ((self.leave_flags & leave_flags::timed) != 0) self.ran += ticks() - self.runs_since;
+  if ((self.leave_flags & leave_flags::hooked) != 0)
+    for (leave_hook* h = self.hooks; h; h = h->outer) h->left(*h);
   self.leave_flags &= static_cast<std::uint8_t>(~leave_flags::watched); // that is all its watcher wants to know
   if ((self.leave_flags & leave_flags::traced) == 0) return;
   trace_leaves(self, for_ever);
