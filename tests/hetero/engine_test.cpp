@@ -194,6 +194,35 @@ TEST_P(engine, who_needs_what_a_failed_task_was_to_write_is_not_run) {
   });
 }
 
+// One link stands for both edges, and must be the one that failures follow; in any order of the
+// arguments.
+TEST_P(engine, what_follows_a_failed_task_twice_is_not_run_if_it_needs_it) {
+  run([] {
+    hetero_object<int> x(1, 0), y(1, 0), z(1, 0), held(1, 0);
+    for (const bool write_first : {true, false}) {
+      auto block = held.host(access_mode::write).get(); // until all are submitted
+      hetero_task bad([](int*, const int*, const int*) { throw std::runtime_error("no"); }, write(x), read(y),
+                      read(held));
+      bad.submit();
+      std::atomic<int> ran = 0;
+      hetero_task needs = write_first ? hetero_task([&](int*, const int*) { ++ran; }, write(y), read(x))
+                                      : hetero_task([&](const int*, int*) { ++ran; }, read(x), write(y));
+      needs.submit();
+      hetero_task also_bad([](const int*, const int*) { throw std::runtime_error("no"); }, read(z), read(held));
+      also_bad.submit();
+      hetero_task overwrites([&](int*) { ++ran; }, write(z));
+      overwrites.submit();
+      block.release();
+      overwrites.wait();
+      EXPECT_THROW(needs.wait(), error);
+      for (const hetero_task* one : {&bad, &also_bad}) EXPECT_THROW(one->wait(), std::runtime_error);
+      EXPECT_EQ(ran, 1);
+      submit([](int* a, int* b) { *a = *b = 0; }, write(x), write(y)); // written anew
+    }
+    wait_all();
+  });
+}
+
 TEST_P(engine, wait_all_tells_what_nobody_else_has_been_told) {
   run([] {
     submit([] { throw std::runtime_error("one"); });
