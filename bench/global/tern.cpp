@@ -21,8 +21,8 @@
 ///                                                 alternating ranks, each of which modifies what
 ///                                                 the one before has sent
 ///
-/// The last two in a simulation, on simulated devices. SECONDS: for each size. Rank 0 prints one JSON
-/// object.
+/// The last two in a simulation, on simulated devices. SECONDS: for each size. Rank 0 prints one
+/// JSON object.
 
 #include <algorithm>
 #include <chrono>
@@ -136,17 +136,17 @@ nlohmann::json delay(double most) {
 /// Puts to and fro: each rank puts what it has got.
 struct board {
   object data;
-  tern::exported<std::byte> entry;
-  tern::global_ptr<std::byte> there; // the other rank's
+  tern::exported<unsigned char> entry;
+  tern::global_ptr<unsigned char> there; // the other rank's
 };
 const tern::rank_local<board> boards;
-tern::global_ptr<std::byte> make_board(long bytes) {
+tern::global_ptr<unsigned char> make_board(long bytes) {
   boards->entry = {};
-  boards->data = object(bytes, std::byte{0});
-  boards->entry = tern::exported<std::byte>(boards->data);
+  boards->data = object(bytes, static_cast<unsigned char>(0));
+  boards->entry = tern::exported<unsigned char>(boards->data);
   return boards->entry.ptr();
 }
-void meet_board(tern::global_ptr<std::byte> there) { boards->there = there; }
+void meet_board(tern::global_ptr<unsigned char> there) { boards->there = there; }
 void drop_board() { *boards = {}; }
 void put_back() {
   if (tern::rank() == 0 && --playing->left == 0) return playing->over.set_value();
@@ -162,13 +162,13 @@ nlohmann::json put(const std::string& list, double most) {
     const auto read_all = [] { static_cast<void>(boards->data.host(tern::access_mode::read).get()); };
     const auto to_and_fro = [&](long n) {
       const double began = seconds();
-      tern::submit([](tern::host_view<std::byte, 1> v) { v(0) = std::byte{7}; }, tern::read_write(boards->data));
+      tern::submit([](tern::host_view<unsigned char, 1> v) { v(0) = 7; }, tern::read_write(boards->data));
       play(n, [] { tern::put(boards->data, boards->there, tern::notify<&put_back>()); });
       read_all(); // the last one has been notified, and may not have come
       return seconds() - began;
     };
     found[size] = per_item(most, batch, 1, to_and_fro) / 2 * 1e6;
-    check(boards->data.host(tern::access_mode::read).get()(0) == std::byte{7}, "a put");
+    check(boards->data.host(tern::access_mode::read).get()(0) == 7, "a put");
     const auto known = [&](long n) {
       return timed(n, [](long) { tern::put(boards->data, boards->there).done().get(); });
     };

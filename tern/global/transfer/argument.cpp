@@ -66,9 +66,8 @@ packed_object::packed_object(hetero::detail::object_state* handle, const hetero:
 
 packed_object::packed_object(packed_object&& other) noexcept
     : part_(other.part_), of_(other.of_), codec_(std::move(other.codec_)), bytes_(other.bytes_), sum_(other.sum_),
-      kind_(other.kind_), any_(other.any_),
-      gives_(other.gives_), fits_inside_(other.fits_inside_), in_body_(other.in_body_),
-      handle_(std::exchange(other.handle_, nullptr)), leaves_(std::move(other.leaves_)) {}
+      kind_(other.kind_), any_(other.any_), gives_(other.gives_), fits_inside_(other.fits_inside_),
+      in_body_(other.in_body_), handle_(std::exchange(other.handle_, nullptr)), leaves_(std::move(other.leaves_)) {}
 
 packed_object::~packed_object() {
   if (leaves_) leaves_->dropped();
@@ -241,7 +240,8 @@ hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, 
     hetero::detail::land_at_once(*made, hetero::detail::own_memory(std::move(*body)));
     break;
   case form::follows:
-    ar.on_complete([d, bytes, shape = shape_in(d.extent, wanted), what = hetero::detail::text_of(*made, hetero::detail::all_of(*made)),
+    ar.on_complete([d, bytes, shape = shape_in(d.extent, wanted),
+                    what = hetero::detail::text_of(*made, hetero::detail::all_of(*made)),
                     device = hetero::detail::device_to_land_on(*made, static_cast<hetero::device_kind>(d.kind)),
                     into = std::make_unique<hetero::detail::incoming>(*made)]() mutable {
       transfer_table::here().request(d.origin, d.number, bytes, std::move(into), std::move(what), device, d.coded,

@@ -135,8 +135,8 @@ void landing::take_piece_aside(const piece_head& p, byte_buffer body, const net:
 }
 
 error landing::bad_piece(const piece_head& p, std::size_t bytes, std::size_t count) const {
-  return error(errc::invalid_data, "rank " + std::to_string(origin_) + " sent piece " + std::to_string(p.index) + " of " +
-                                       std::to_string(bytes) + " bytes, where piece " + std::to_string(next_) +
+  return error(errc::invalid_data, "rank " + std::to_string(origin_) + " sent piece " + std::to_string(p.index) +
+                                       " of " + std::to_string(bytes) + " bytes, where piece " + std::to_string(next_) +
                                        (count == 0 ? "" : " of " + std::to_string(count)) + " was to come of " + what_);
 }
 

@@ -14,6 +14,7 @@
 #include <tern/mobile/access/event_signals.hpp>
 #include <tern/mobile/entry/object_trace.hpp>
 #include <tern/mobile/load/object_loads.hpp>
+#include <tern/net/memory/shared_memory.hpp>
 #include <tern/net/message.hpp>
 #include <tern/trace/trace.hpp>
 
