@@ -112,7 +112,7 @@ series on_devices(const words& arguments) {
     return run_tern_simulated(2, line);
   });
 }
-constexpr double rate = 1e4, kernel = 10;            // bytes a microsecond of copies and of the wire; microseconds
+constexpr double pace = 1e4, kernel = 10;            // bytes a microsecond of copies and of the wire; microseconds
 constexpr double message = 1 + 2 * 0.3;              // microseconds of an empty one, in the simulated network
 constexpr double links = 100, least_piece = 1 << 18; // of the chain; bytes
 
@@ -120,7 +120,7 @@ constexpr double links = 100, least_piece = 1 << 18; // of the chain; bytes
 /// copied in, while others are at the other stages; and the messages that begin and end it.
 double critical_path(double bytes) {
   const double piece = std::min(bytes, least_piece);
-  return links * (kernel + message + (bytes + 2 * piece) / rate) + 3 * message;
+  return links * (kernel + message + (bytes + 2 * piece) / pace) + 3 * message;
 }
 
 void add_devices(metrics& all) {
@@ -131,7 +131,7 @@ void add_devices(metrics& all) {
                  .target = 1.10,
                  .rival_name = "the slowest stage alone",
                  .ours = from_device["67108864"],
-                 .rival = [] { return staged / rate; },
+                 .rival = [] { return staged / pace; },
                  .once = true});
   const series chain = on_devices({"chain", "4096,1048576", "0"});
   const auto add = [&](const char* name, const char* bytes, double least) {

@@ -14,6 +14,7 @@
 #include <tern/global/travel.hpp>
 #include <tern/hetero/devices.hpp>
 #include <tern/hetero/hetero_task.hpp>
+#include <tern/mobile/entry/rank_objects.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/epoch.hpp>

@@ -8,6 +8,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/mobile/access/admission.hpp>
+#include <tern/mobile/access/object_keep.hpp>
 #include <tern/mobile/entry/entry.hpp>
 
 namespace tern::mobile::detail {
@@ -35,6 +36,8 @@ tern::detail::causal_context* running_invocation::account_of(tern::detail::work_
   self.keep_->count();
   return self.keep_;
 }
+
+void running_invocation::end_keep() noexcept { keep_->leave(); }
 
 void running_invocation::begin_keep(tern::detail::causal_context* outer) {
   std::vector<entry*> of{static_cast<entry*>(&entry_)};

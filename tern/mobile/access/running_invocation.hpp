@@ -9,13 +9,13 @@
 #include <string>
 
 #include <tern/mobile/access/claimed_object.hpp>
-#include <tern/mobile/access/object_keep.hpp>
 #include <tern/mobile/entry/entry_front.hpp>
 #include <tern/task/fiber/causal_context.hpp>
 
 namespace tern::mobile::detail {
 
 class admission;
+class object_keep;
 
 /// On the stack of the fiber that runs an invocation.
 class running_invocation : public tern::detail::work_frame {
@@ -29,7 +29,7 @@ public:
 
   ~running_invocation() {
     if (keep_) [[unlikely]]
-      keep_->leave();
+      end_keep();
   }
 
   object_id id() const noexcept { return entry_.id; }
@@ -77,6 +77,7 @@ protected:
 private:
   bool has(object_id id, action what) const noexcept;
   void begin_keep(tern::detail::causal_context* outer);
+  void end_keep() noexcept;
 
   admission& admission_;
   entry_front& entry_; // of an `entry`
