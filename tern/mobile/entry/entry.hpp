@@ -137,6 +137,7 @@ struct far_place {
 static_assert(far_place::where_bits + far_place::version_bits + far_place::sent_bits + 1 == 62);
 
 inline entry_front::entry_front(object_id i) noexcept : id(i) {}
+inline entry_front::entry_front(entry_front&&) noexcept = default;
 inline entry_front::~entry_front() = default;
 
 /// Protected by its shard's lock.
