@@ -42,7 +42,7 @@ struct entry_front {
 
 protected:
   explicit entry_front(object_id i) noexcept; // in entry.hpp: it knows what a travel_state is
-  entry_front(entry_front&&) noexcept; // likewise
+  entry_front(entry_front&&) noexcept;        // likewise
   ~entry_front();
 };
 
