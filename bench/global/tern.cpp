@@ -54,7 +54,7 @@
 
 TERN_KERNELS_BEGIN(transfer_kernels)
 TERN_KERNEL(touch, TERN_GLOBAL unsigned char* x) {
-  TERN_REGION { x[item.x] += 1; };
+  TERN_REGION_IN(1, 1, 1) { x[item.x] += 1; };
 }
 TERN_KERNELS_END(transfer_kernels)
 TERN_KERNELS_BEGIN(member_kernels)

@@ -19,8 +19,8 @@
 #include <tern/task/scheduler.hpp>
 
 TERN_KERNELS_BEGIN(piece_kernels)
-TERN_KERNEL(count_up, int first, TERN_GLOBAL int* x) {
-  TERN_REGION { x[item.x] = first + item.x; };
+TERN_KERNEL(count_up, int n, int first, TERN_GLOBAL int* x) {
+  TERN_REGION_IN(n, 1, 1) { x[item.x] = first + item.x; };
 }
 TERN_KERNELS_END(piece_kernels)
 
@@ -51,7 +51,9 @@ void run_with_device(unique_function<void()> body) {
   EXPECT_EQ(s.run(std::move(body)), 0u);
 }
 void count_up(const hetero_view<int, 2>& x, int first) {
-  hetero_task(piece_kernels::count_up, items(x.count()), first, write(x)).on("simulated0").submit();
+  hetero_task(piece_kernels::count_up, items(x.count()), static_cast<int>(x.count()), first, write(x))
+      .on("simulated0")
+      .submit();
 }
 
 } // namespace

@@ -185,14 +185,15 @@ protected:
   }
 };
 
-TEST_F(kernels_ptx, each_block_is_compiled_twice_and_registered) {
+TEST_F(kernels_ptx, each_block_is_compiled_twice_in_both_forms_and_registered) {
   const std::string file = here.write("good.cpp", good), to = here.write("made.cpp", "");
   const finished f = ptx({"-o", to, file});
   EXPECT_EQ(f.code, 0) << f.err;
   const std::string made = written(to);
   EXPECT_THAT(made, AllOf(HasSubstr("#include <tern/hetero/kernel/device_code.hpp>"), HasSubstr(".target sm_70"),
                           HasSubstr(".version 6.0"), HasSubstr(".visible .entry tern_kernel_turn("),
-                          HasSubstr("made_4({\"second\", {0x"), Not(HasSubstr("made_5"))));
+                          HasSubstr(".visible .entry tern_fused_turn("), HasSubstr("made_8({\"second\", {0x"),
+                          Not(HasSubstr("made_9"))));
 }
 
 TEST_F(kernels_ptx, what_only_nvrtc_has_is_told_and_left_out) {
