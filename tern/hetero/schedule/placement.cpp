@@ -141,7 +141,7 @@ void task_placement::task_left(task_record* t) noexcept {
   dispatch_after([&] {
     --loads_[d].tasks;
     if (d != 0 && !(t->flags & task_record::behind)) ++loads_[d].free_slots;
-    ++tasks_of_[d];
+    if (!(t->flags & task_record::hidden)) ++tasks_of_[d];
     policy_->ended(ready_task(t), d, loads_);
   });
 }
