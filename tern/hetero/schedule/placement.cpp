@@ -137,11 +137,12 @@ void task_placement::place(std::span<task_record* const> tasks) noexcept {
 }
 
 void task_placement::task_left(task_record* t) noexcept {
+  constexpr auto room = task_record::hidden | task_record::pins; // what only keeps memory
   const std::uint8_t d = t->device;
   dispatch_after([&] {
     --loads_[d].tasks;
     if (d != 0 && !(t->flags & task_record::behind)) ++loads_[d].free_slots;
-    if (!(t->flags & task_record::hidden)) ++tasks_of_[d];
+    if ((t->flags & room) != room) ++tasks_of_[d];
     policy_->ended(ready_task(t), d, loads_);
   });
 }
