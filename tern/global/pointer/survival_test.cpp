@@ -18,6 +18,7 @@
 #include <tern/net/runtime.hpp>
 #include <tern/net/simulate.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/fiber/sanitizer.hpp>
 
 #ifdef TERN_ASAN
 #include <sanitizer/lsan_interface.h>
