@@ -141,7 +141,7 @@ device_kind kind_that_has(object_state& o, const box& part) noexcept {
   const std::lock_guard hold(o.lock);
   o.each(part, [&](const fragment& f) {
     for (const task_record* w : f.writers) // one that has not ended says more than what is valid now
-      if (!w->is_done() && !(w->flags & task_record::hidden))
+      if (!w->is_done())
         for (std::size_t d = 1; d < all.count(); ++d)
           if ((w->kinds & kinds_of(all.info(d).kind)) && all.space_of(d) != 0 && (w->device_mask >> d & 1) != 0 &&
               found == device_kind::host)
