@@ -2,7 +2,6 @@
 /// \file
 /// Objects are copied to the user's memory.
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -27,13 +26,8 @@ struct copying {
 
 void copy_box(const object_state& o, const box& whole, const box& part, std::byte* to) {
   const layout packed = layout::packed(whole, o.element);
-  const std::byte* const from = o.host.load(std::memory_order_acquire) + o.host_layout.offset(o.all, part);
-  to += packed.offset(whole, part);
-  const auto row = static_cast<std::size_t>(part.extent(2)) * o.element;
-  for (std::size_t z = 0; z < static_cast<std::size_t>(part.extent(0)); ++z)
-    for (std::size_t y = 0; y < static_cast<std::size_t>(part.extent(1)); ++y)
-      std::memcpy(to + z * packed.slice + y * packed.pitch, from + z * o.host_layout.slice + y * o.host_layout.pitch,
-                  row);
+  copy_part(part, o.host.load(std::memory_order_acquire) + o.host_layout.offset(o.all, part), o.host_layout,
+            to + packed.offset(whole, part), packed);
 }
 
 void copied_out(task_record* t, std::exception_ptr failed) noexcept {

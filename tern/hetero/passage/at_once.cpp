@@ -2,7 +2,6 @@
 #include <tern/hetero/passage/at_once.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -44,18 +43,6 @@ bool leaves_at_once(object_state& o, const box& part) noexcept {
   return so;
 }
 
-void copy_packed(const object_state& o, const box& part, std::byte* to) noexcept {
-  const std::byte* const from = o.host.load(std::memory_order_relaxed) + o.host_layout.offset(o.all, part);
-  if (part == o.all) {
-    std::memcpy(to, from, static_cast<std::size_t>(part.size()) * o.element);
-    return;
-  }
-  const auto row = static_cast<std::size_t>(part.extent(2)) * o.element;
-  for (std::size_t z = 0; z < static_cast<std::size_t>(part.extent(0)); ++z)
-    for (std::size_t y = 0; y < static_cast<std::size_t>(part.extent(1)); ++y, to += row)
-      std::memcpy(to, from + z * o.host_layout.slice + y * o.host_layout.pitch, row);
-}
-
 } // namespace
 
 bool can_leave_at_once(object_state& o, const box& part) noexcept {
@@ -68,7 +55,8 @@ bool copy_at_once(object_state& o, const box& part, std::byte* to) noexcept {
   if (!is_callers(o)) return false;
   const std::lock_guard hold(o.lock);
   if (!leaves_at_once(o, part)) return false;
-  copy_packed(o, part, to);
+  copy_part(part, o.host.load(std::memory_order_relaxed) + o.host_layout.offset(o.all, part), o.host_layout, to,
+            layout::packed(part, o.element));
   return true;
 }
 

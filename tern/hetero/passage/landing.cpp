@@ -2,7 +2,6 @@
 #include <tern/hetero/passage/landing.hpp>
 
 #include <cstddef>
-#include <cstring>
 #include <mutex>
 #include <source_location>
 #include <utility>
@@ -117,16 +116,7 @@ bool landing::adopt(byte_buffer& memory) noexcept {
 }
 
 void landing::copy_from(const std::byte* from) const noexcept {
-  const std::size_t element = object_->element, row = static_cast<std::size_t>(part_.extent(2)) * element;
-  const std::int64_t rows = part_.extent(1), slices = part_.extent(0);
-  if ((rows == 1 && slices == 1) ||
-      (where_.pitch == part_.extent(2) && (slices == 1 || where_.slice == part_.extent(2) * rows))) {
-    std::memcpy(where_.address, from, row * static_cast<std::size_t>(rows * slices));
-    return;
-  }
-  for (std::int64_t z = 0; z < slices; ++z)
-    for (std::int64_t y = 0; y < rows; ++y, from += row)
-      std::memcpy(where_.address + static_cast<std::size_t>(z * where_.slice + y * where_.pitch) * element, from, row);
+  copy_part(part_, from, layout::packed(part_, object_->element), where_.address, object_->host_layout);
 }
 
 } // namespace tern::hetero::detail

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tern/hetero/passage/outgoing.hpp>
 
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -156,14 +155,7 @@ bool outgoing::in_one_piece() const noexcept {
 }
 
 void outgoing::copy_to(std::byte* to) const noexcept {
-  if (in_one_piece()) {
-    std::memcpy(to, where_.address, bytes_);
-    return;
-  }
-  const std::size_t element = object_->element, row = static_cast<std::size_t>(part_.extent(2)) * element;
-  for (std::int64_t z = 0; z < part_.extent(0); ++z)
-    for (std::int64_t y = 0; y < part_.extent(1); ++y, to += row)
-      std::memcpy(to, where_.address + static_cast<std::size_t>(z * where_.slice + y * where_.pitch) * element, row);
+  copy_part(part_, where_.address, object_->host_layout, to, layout::packed(part_, object_->element));
 }
 
 byte_buffer outgoing::take() {

@@ -2,7 +2,6 @@
 #include <tern/hetero/passage/pieces.hpp>
 
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -81,17 +80,6 @@ transfer* new_copy(task_record& t, const box& part, std::uint8_t from, std::uint
   return c;
 }
 
-void copy_rows(const object_state& o, const box& whole, const box& part, std::byte* to) noexcept {
-  const layout packed = layout::packed(whole, o.element);
-  const std::byte* const from = o.host.load(std::memory_order_acquire) + o.host_layout.offset(o.all, part);
-  to += packed.offset(whole, part);
-  const auto row = static_cast<std::size_t>(part.extent(2)) * o.element;
-  for (std::size_t z = 0; z < static_cast<std::size_t>(part.extent(0)); ++z)
-    for (std::size_t y = 0; y < static_cast<std::size_t>(part.extent(1)); ++y)
-      std::memcpy(to + z * packed.slice + y * packed.pitch, from + z * o.host_layout.slice + y * o.host_layout.pitch,
-                  row);
-}
-
 } // namespace
 
 void copy_piece_out(object_state& o, const box& part, std::byte* to, piece_request& tells) noexcept {
@@ -117,7 +105,10 @@ void copy_piece_out(object_state& o, const box& part, std::byte* to, piece_reque
     failed = std::current_exception();
   }
   begun.take_each([&](transfer* x) { o.copies.start(x); });
-  for (const box& b : here) copy_rows(o, part, b, to);
+  const layout packed = layout::packed(part, o.element);
+  for (const box& b : here)
+    copy_part(b, o.host.load(std::memory_order_acquire) + o.host_layout.offset(o.all, b), o.host_layout,
+              to + packed.offset(part, b), packed);
   moved(t, std::move(failed));
 }
 

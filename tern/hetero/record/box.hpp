@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace tern::hetero::detail {
 
@@ -74,5 +75,24 @@ struct layout {
            static_cast<std::size_t>(part.low[2] - of.low[2]) * element;
   }
 };
+
+/// Copies the elements of `part`, whose first one is at `from` in memory that is laid out as `f`,
+/// to where it is to be at `to`, as `t`. \pre elements of the same size.
+inline void copy_part(const box& part, const std::byte* from, const layout& f, std::byte* to,
+                      const layout& t) noexcept {
+  const auto slices = static_cast<std::size_t>(part.extent(0)), rows = static_cast<std::size_t>(part.extent(1)),
+             row = static_cast<std::size_t>(part.extent(2)) * f.element;
+  const auto dense = [&](const layout& l) {
+    return (rows == 1 || l.pitch == row) && (slices == 1 || l.slice == row * rows);
+  };
+  if (dense(f) && dense(t)) {
+    if (const std::size_t bytes = row * rows * slices; bytes != 0)
+      std::memcpy(to, from, bytes); // else: perhaps no memory
+    return;
+  }
+  for (std::size_t z = 0; z < slices; ++z)
+    for (std::size_t y = 0; y < rows; ++y)
+      std::memcpy(to + z * t.slice + y * t.pitch, from + z * f.slice + y * f.pitch, row);
+}
 
 } // namespace tern::hetero::detail
