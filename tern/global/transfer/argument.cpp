@@ -92,7 +92,7 @@ bool packed_object::become_body(byte_buffer& body, std::optional<net::detail::lo
   transfer_table& table = transfer_table::here();
   if (bytes_ < net::detail::least_body) { // two copies cost less than a body
     fits_inside_ = hetero::detail::can_leave_at_once(*handle_, part_);
-    if (fits_inside_ || codec_) return false;
+    if (fits_inside_) return false;
   } else if (gives_) {
     body = hetero::detail::give_at_once(*handle_, part_);
     if (!body.empty()) {

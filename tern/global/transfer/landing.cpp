@@ -11,6 +11,8 @@
 #include <tern/hetero/passage/landing.hpp>
 #include <tern/net/memory/bounded_lock.hpp>
 #include <tern/net/packing/packing.hpp>
+#include <tern/task/fiber/ticks.hpp>
+#include <tern/task/scheduler/scheduler_core.hpp>
 
 namespace tern::global::detail {
 
@@ -35,13 +37,13 @@ struct landing::piece final : hetero::detail::piece_request {
 landing::landing(net::node& here, owner& tells, std::unique_ptr<hetero::detail::incoming> into, std::string what,
                  int origin, std::size_t bytes, std::uint8_t device)
     : here_(here), tells_(tells), into_(std::move(into)), what_(std::move(what)), origin_(origin), bytes_(bytes),
-      since_(std::chrono::steady_clock::now()), placed_(device != 0) {
+      since_(tern::detail::rough_ticks()), placed_(device != 0) {
   if (device != 0) into_->lands_on(device);
 }
 
 landing::landing(net::node& here, owner& tells, std::unique_ptr<data_sink> into, int origin, std::size_t bytes)
     : here_(here), tells_(tells), elsewhere_(std::move(into)), what_("what a global pointer names"), origin_(origin),
-      bytes_(bytes), since_(std::chrono::steady_clock::now()), placed_(false) {}
+      bytes_(bytes), since_(tern::detail::rough_ticks()), placed_(false) {}
 
 void landing::take_all(byte_buffer body, const net::wire_header& h) {
   if (coded_ == coding::always || (coded_ == coding::maybe && body.size() < bytes_)) return decode(std::move(body), h);
@@ -113,13 +115,14 @@ void landing::take_piece(const piece_head& p, byte_buffer body, const net::wire_
 
 // Whoever sends them says into how many they are cut: their sum is what counts.
 void landing::take_piece_aside(const piece_head& p, byte_buffer body, const net::wire_header& h) {
-  byte_buffer all;
+  byte_buffer all, memory;
   const std::uint64_t stage = p.stage;
+  if (p.index == 0) memory = byte_buffer(bytes_);
   {
     const std::lock_guard hold(guard_);
     const std::size_t size = body.size();
     if (ended_ || p.index != next_ || size == 0 || size > bytes_ - come_) throw bad_piece(p, size, 0);
-    if (next_++ == 0) whole_ = byte_buffer(bytes_);
+    if (next_++ == 0) whole_ = std::move(memory);
     std::memcpy(whole_.data() + come_, body.data(), size);
     landed_ = come_ += size;
     ended_ = come_ == bytes_;
@@ -199,8 +202,7 @@ std::string landing::describe() {
     if (hold) come = landed_;
   }
   char age[32];
-  std::snprintf(age, sizeof age, "%.1f s",
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count());
+  std::snprintf(age, sizeof age, "%.1f s", here_.fibers().inside().seconds_since(since_));
   return what_ + " from rank " + std::to_string(origin_) + ": " + std::to_string(come) + " of " +
          std::to_string(bytes_) + " bytes in " + age +
          (room == part::waits ? ", which waits for room (--tern-global-landing)" : "");

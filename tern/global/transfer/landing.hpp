@@ -3,7 +3,6 @@
 /// \file
 /// Data on their way into an object of this rank. Internal.
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -94,7 +93,7 @@ private:
   std::uint64_t number_ = 0;
   coding coded_ = coding::none;
   array_shape shape_{};
-  const std::chrono::steady_clock::time_point since_;
+  const std::int64_t since_;      ///< rough_ticks
   tern::detail::spin_lock guard_; // all below
   bool placed_;                   ///< pieces have a place to go to
   std::uint64_t each_ = 0;
