@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
@@ -145,15 +144,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
   app.add_flag("--no-vti", no_vti, "write no VTI file");
   app.add_flag("--verify", s.verify, "compare all bits with those of plain loops on one thread");
   app.add_flag("--quiet", s.quiet, "no table");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    std::ostringstream out, err;
-    line.code = app.exit(e, out, err) == 0 ? 0 : 2;
-    line.stop = true;
-    line.text = out.str() + (err.str().empty() ? "" : "jacobi3d: " + err.str());
-    return line;
-  }
+  if (!apps::parse(app, argc, argv, "jacobi3d", line)) return line;
   if (!n.empty()) s.n = three_of(n, "--n");
   if (!blocks.empty()) s.blocks = three_of(blocks, "--blocks");
   s.pictures = !no_pictures;

@@ -60,15 +60,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
   std::string restart; // main() has made Tern's option of it
   app.add_option("--restart", restart,
                  "folder of checkpoints to go on from, on any number of ranks; with the other options as they were");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    std::ostringstream out, err;
-    line.code = app.exit(e, out, err) == 0 ? 0 : 2;
-    line.stop = true;
-    line.text = out.str() + (err.str().empty() ? "" : "mesh: " + err.str());
-    return line;
-  }
+  if (!apps::parse(app, argc, argv, "mesh", line)) return line;
   s.pictures = !no_pictures;
   s.vtu = !no_vtu;
   s.work = work == "area" ? estimate::area : estimate::count;

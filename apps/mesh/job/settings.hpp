@@ -3,6 +3,7 @@
 /// \file
 /// What the user asked for on the command line.
 
+#include "apps/common/command_line.hpp"
 #include "apps/mesh/geometry/geometry.hpp"
 #include "apps/mesh/refine/decompose.hpp"
 
@@ -27,11 +28,8 @@ struct settings {
   std::size_t every = 16; ///< subdomains that are meshed between two of them
 };
 
-struct command_line {
+struct command_line : apps::command_line_end {
   settings wanted;
-  bool stop = false; ///< help was asked for, or the line was wrong: `text` says so
-  int code = 0;
-  std::string text;
 };
 
 /// Reads and checks the command line (of the program, Tern's own options removed).

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
@@ -102,15 +101,7 @@ command_line parse_command_line(int argc, const char* const* argv, bool goes_on)
   app.add_option("--restart", restart,
                  "folder of checkpoints to go on from, on any number of ranks; bodies, options of the method, --steps "
                  "and --frames are as they were");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    std::ostringstream out, err;
-    line.code = app.exit(e, out, err) == 0 ? 0 : 2;
-    line.stop = true;
-    line.text = out.str() + (err.str().empty() ? "" : "nbody: " + err.str());
-    return line;
-  }
+  if (!apps::parse(app, argc, argv, "nbody", line)) return line;
   for (const CLI::Option* o : app.get_options())
     if (o->count() > 0) s.given.push_back(o->get_name());
   if (*dt) s.step = step;

@@ -3,6 +3,7 @@
 /// \file
 /// What the user asked for on the command line.
 
+#include "apps/common/command_line.hpp"
 #include "apps/nbody/bodies/models.hpp"
 #include "apps/nbody/tree/tree.hpp"
 
@@ -38,11 +39,8 @@ struct settings {
   }
 };
 
-struct command_line {
+struct command_line : apps::command_line_end {
   settings wanted;
-  bool stop = false; ///< help was asked for, or the line was wrong: `text` says so
-  int code = 0;
-  std::string text;
 };
 
 /// Reads and checks the command line (Tern's own options removed). \param goes_on the run was begun
