@@ -13,6 +13,7 @@
 #include <tern/net/runtime.hpp>
 
 #include "rank_test.hpp"
+#include "tests/global/support/rank_data.hpp"
 
 TERN_KERNELS_BEGIN(compressed_kernels)
 TERN_KERNEL(ripples, int n, float scale, TERN_GLOBAL float* out) {
@@ -29,9 +30,9 @@ using tern::access_mode;
 using tern::compressed;
 using tern::errc;
 using tern::hetero_object;
+using tern::test::left;
+using tern::test::right;
 
-int right() { return (tern::rank() + 1) % tern::size(); }
-int left() { return (tern::rank() + tern::size() - 1) % tern::size(); }
 bool there_is(const char* text) {
   try {
     tern::global::make_codec(text);

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <tern/global/travel.hpp>
-#include <tern/hetero/dialect.hpp>
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/mobile/hold.hpp>
 #include <tern/mobile/object.hpp>
@@ -21,12 +20,7 @@
 #include <tern/task/future.hpp>
 
 #include "rank_test.hpp"
-
-TERN_KERNELS_BEGIN(member_kernels)
-TERN_KERNEL(add, int n, int what, TERN_GLOBAL int* x) {
-  TERN_REGION_IN(n, 1, 1) { x[item.x] += what; };
-}
-TERN_KERNELS_END(member_kernels)
+#include "tests/global/support/rank_data.hpp"
 
 namespace member_test {
 
@@ -35,18 +29,12 @@ using tern::hetero_object;
 using tern::mobile_ptr;
 using tern::rank;
 using tern::size;
+using tern::test::add_to;
+using tern::test::right;
+using tern::test::sum_of;
 
 constexpr int small = 100, medium = 4000, large = 50000; // elements
 constexpr std::array sizes{small, medium, large};
-
-int right() { return (rank() + 1) % size(); }
-
-std::int64_t sum_of(const hetero_object<int>& x) {
-  const auto v = x.host(access_mode::read).get();
-  std::int64_t sum = 0;
-  for (std::int64_t i = 0; i < v.size(); ++i) sum += v(i);
-  return sum;
-}
 
 /// All members of three sizes hold the same number in each element.
 class tile {
@@ -59,8 +47,7 @@ public:
 
   void add(int what) { // wherever a policy puts it
     for (auto& x : parts_) {
-      const int n = static_cast<int>(x.count());
-      tern::submit(member_kernels::add, tern::items(n), n, what, tern::read_write(x));
+      add_to(x, what);
     }
   }
   /// The value of all elements; -1: they differ.
@@ -153,8 +140,7 @@ TERN_RANK_TEST(invocations_begin_before_the_data_are_there) {
   TERN_EXPECT_EQ(tern::call<&tile::where>(t).get(), right());
   tern::call<&tile::add>(t, 3).get();
   for (auto& x : parts) { // what is done to the source later does not reach it
-    const int n = static_cast<int>(x.count());
-    tern::submit(member_kernels::add, tern::items(n), n, 100, tern::read_write(x));
+    add_to(x, 100);
   }
   if (size() > 1) TERN_EXPECT_EQ(tern::global::count_transfers().departing >= sizes.size(), true);
   gate.set_value();

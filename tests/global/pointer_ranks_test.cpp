@@ -11,7 +11,6 @@
 #include <vector>
 
 #include <tern/global/pointer.hpp>
-#include <tern/hetero/dialect.hpp>
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/hetero/recorded.hpp>
 #include <tern/net/collectives.hpp>
@@ -19,15 +18,7 @@
 #include <tern/task/fiber.hpp>
 
 #include "rank_test.hpp"
-
-TERN_KERNELS_BEGIN(pointer_kernels)
-TERN_KERNEL(count_from, int n, int first, TERN_GLOBAL int* out) {
-  TERN_REGION_IN(n, 1, 1) { out[item.x] = first + item.x; };
-}
-TERN_KERNEL(add, int n, int what, TERN_GLOBAL int* x) {
-  TERN_REGION_IN(n, 1, 1) { x[item.x] += what; };
-}
-TERN_KERNELS_END(pointer_kernels)
+#include "tests/global/support/rank_data.hpp"
 
 namespace pointer_test {
 
@@ -38,27 +29,14 @@ using tern::global_ptr;
 using tern::hetero_object;
 using tern::rank;
 using tern::size;
+using tern::test::add_to;
+using tern::test::counted;
+using tern::test::left;
+using tern::test::right;
+using tern::test::sum_from;
+using tern::test::sum_of;
 
 constexpr int small = 100, medium = 4000, large = 300000; // elements
-
-int right() { return (rank() + 1) % size(); }
-int left() { return (rank() + size() - 1) % size(); }
-hetero_object<int> counted(int n, int first) {
-  hetero_object<int> x(n);
-  tern::submit(pointer_kernels::count_from, tern::items(n), n, first, tern::write(x));
-  return x;
-}
-std::int64_t sum_from(std::int64_t n, std::int64_t first) { return n * first + n * (n - 1) / 2; }
-std::int64_t sum_of(const tern::hetero_view<int>& x) {
-  const auto v = x.host(access_mode::read).get();
-  std::int64_t sum = 0;
-  for (std::int64_t i = 0; i < v.size(); ++i) sum += v(i);
-  return sum;
-}
-void add_to(const hetero_object<int>& x, int what) {
-  const int n = static_cast<int>(x.count());
-  tern::submit(pointer_kernels::add, tern::items(n), n, what, tern::read_write(x));
-}
 
 /// What a rank lets the others reach, and theirs.
 struct opened {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <tern/global/travel.hpp>
-#include <tern/hetero/dialect.hpp>
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/call_options.hpp>
@@ -22,15 +21,7 @@
 #include <tern/task/fiber.hpp>
 
 #include "rank_test.hpp"
-
-TERN_KERNELS_BEGIN(travel_kernels)
-TERN_KERNEL(count_from, int n, int first, TERN_GLOBAL int* out) {
-  TERN_REGION_IN(n, 1, 1) { out[item.x] = first + item.x; };
-}
-TERN_KERNEL(add, int n, int what, TERN_GLOBAL int* x) {
-  TERN_REGION_IN(n, 1, 1) { x[item.x] += what; };
-}
-TERN_KERNELS_END(travel_kernels)
+#include "tests/global/support/rank_data.hpp"
 
 namespace travel_test {
 
@@ -38,25 +29,14 @@ using tern::access_mode;
 using tern::hetero_object;
 using tern::rank;
 using tern::size;
+using tern::test::add_to;
+using tern::test::counted;
+using tern::test::left;
+using tern::test::right;
+using tern::test::sum_from;
+using tern::test::sum_of;
 
 constexpr int small = 100, medium = 4000, large = 300000; // elements: inside, as body, and as one that is copied last
-
-int right() { return (rank() + 1) % size(); }
-int left() { return (rank() + size() - 1) % size(); }
-
-/// Elements first, first + 1, …, written by a kernel, wherever a policy puts it.
-hetero_object<int> counted(int n, int first) {
-  hetero_object<int> x(n);
-  tern::submit(travel_kernels::count_from, tern::items(n), n, first, tern::write(x));
-  return x;
-}
-std::int64_t sum_from(std::int64_t n, std::int64_t first) { return n * first + n * (n - 1) / 2; }
-std::int64_t sum_of(const hetero_object<int>& x) {
-  const auto v = x.host(access_mode::read).get();
-  std::int64_t sum = 0;
-  for (std::int64_t i = 0; i < v.size(); ++i) sum += v(i);
-  return sum;
-}
 
 struct seen {
   std::atomic<std::int64_t> sum{0}, handled{0}; // handlers run on all workers
@@ -76,8 +56,7 @@ void add_up(hetero_object<int> x) {
   here->sum += sum_of(x);
 }
 void modify(int what, hetero_object<int> x) {
-  const int n = static_cast<int>(x.count());
-  tern::submit(travel_kernels::add, tern::items(n), n, what, tern::read_write(x));
+  add_to(x, what);
   here->sum += sum_of(x);
 }
 
@@ -133,7 +112,7 @@ TERN_RANK_TEST(handlers_run_before_their_data_exist) {
         },
         tern::read_write(x));
     tern::send<&keep>(right(), x, rank());
-    tern::submit(travel_kernels::add, tern::items(n), n, 5, tern::read_write(x)); // waits until the data have left
+    add_to(x, 5); // waits until the data have left
     TERN_EXPECT_EQ(sum_of(x), 7 * n);
     tern::quiesce();
     TERN_EXPECT_EQ(here->handled, 1);
@@ -195,8 +174,7 @@ TERN_RANK_TEST(what_is_moved_is_given_away) {
 // On and on, before the data have come.
 void pass_on(int hops, hetero_object<int> x) {
   if (hops > 0) {
-    const int n = static_cast<int>(x.count());
-    tern::submit(travel_kernels::add, tern::items(n), n, 1, tern::read_write(x));
+    add_to(x, 1);
     return tern::send<&pass_on>(right(), hops - 1, std::move(x));
   }
   add_up(std::move(x));
@@ -331,7 +309,7 @@ TERN_RANK_TEST(what_is_not_sent_is_taken_back) {
     TERN_EXPECT_ERROR(tern::send<&take_misfit>(right(), x, std::move(answer), misfit()), tern::errc::io, "a misfit");
     TERN_EXPECT_ERROR(broken.get(), tern::errc::broken_promise, "all shares");
     const int again = 1;
-    tern::submit(travel_kernels::add, tern::items(n), n, again, tern::read_write(x)); // nothing holds it
+    add_to(x, again); // nothing holds it
     TERN_EXPECT_EQ(sum_of(x), sum_from(n, 4));
   }
   end();
@@ -383,8 +361,7 @@ TERN_RANK_TEST(finish_waits_for_data) {
 
 // Several pieces, from device to device where there are some; and the source is used again at once.
 void add_up_late(hetero_object<int> x, int what) {
-  const int n = static_cast<int>(x.count());
-  tern::submit(travel_kernels::add, tern::items(n), n, what, tern::read_write(x));
+  add_to(x, what);
   here->sum += sum_of(x);
   ++here->handled;
 }
@@ -394,7 +371,7 @@ TERN_RANK_TEST(data_go_by_pieces) {
   hetero_object<int> x = counted(n, 0);
   for (int i = 0; i < 4; ++i) {
     tern::send<&add_up_late>(right(), x, i);
-    tern::submit(travel_kernels::add, tern::items(n), n, 1, tern::read_write(x)); // when all pieces have been copied
+    add_to(x, 1); // when all pieces have been copied
   }
   tern::quiesce();
   TERN_EXPECT_EQ(here->handled, 4);
