@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device data that travel encoded, on every transport and several kinds of devices.
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -43,13 +44,12 @@ bool there_is(const char* text) {
 }
 
 struct seen {
-  int handled = 0;
-  double error = 0;
+  std::atomic<int> handled{0}; // handlers run on all workers
+  double error = 0;            // of the only handler between two barriers
   std::string why;
 };
 const tern::rank_local<seen> here;
 
-/// Handlers of one rank run one after the other here: each waits for its data.
 void take(float scale, hetero_object<float> x) {
   const auto v = x.host(access_mode::read).get();
   double most = 0;
