@@ -202,6 +202,32 @@ TERN_RANK_TEST(a_failed_task_fails_the_exchange_everywhere) {
   exchange_numbers(10, "");
 }
 
+// Nor is the text that says so ever taken for data, whatever the size of the part.
+TERN_RANK_TEST(a_failure_is_no_part_of_the_same_size) {
+  const int ranks = tern::size();
+  const auto failed = [&](int bytes) { // what this rank is told
+    hetero_object<unsigned char> x(ranks * bytes, static_cast<unsigned char>(0)), y(ranks * bytes);
+    if (tern::rank() == 0)
+      tern::submit([](tern::host_view<unsigned char, 1>) { throw tern::error(errc::io, "no more of this"); },
+                   tern::read_write(x));
+    std::string why;
+    try {
+      tern::alltoall(world(), x, y, "none");
+    } catch (const std::exception& e) {
+      why = e.what();
+    }
+    try {
+      tern::wait_all();
+    } catch (const tern::error&) { // of the task
+    }
+    tern::barrier();
+    return why;
+  };
+  const int mark = 16, length = tern::broadcast(static_cast<int>(failed(200).size()), 0) + mark;
+  for (int bytes = length - 6; bytes < length + 6; ++bytes)
+    TERN_EXPECT(failed(bytes).find("no more of this") != std::string::npos);
+}
+
 // Ranks that disagree about the sizes are told.
 TERN_RANK_TEST(parts_of_other_sizes_are_refused) {
   if (tern::size() < 2) return;

@@ -252,6 +252,7 @@ void exchange::run() {
       } catch (...) {
         text += "an exception of another type";
       }
+      if (text.size() == out_[to].bytes()) text += ' '; // else it would be taken for the part
       all.send(place, std::as_bytes(std::span(text)));
     } else if (frame.empty()) {
       raw.size() < least_body ? all.send(place, raw) : all.lend(place, raw);
