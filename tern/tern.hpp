@@ -9,6 +9,7 @@
 #include <tern/base/error.hpp>
 #include <tern/base/log.hpp>
 #include <tern/base/options.hpp>
+#include <tern/global/moving_target.hpp>
 #include <tern/global/pointer.hpp>
 #include <tern/global/travel.hpp>
 #include <tern/hetero/affinity.hpp>

@@ -31,7 +31,8 @@
 /// - **O4** `transfer::done()`: the data are in the target. `notify<&h>(…)`: `h` runs on the owner
 ///   once the put has its *place*, not its data.
 /// - **O5** `fence(rank)`, `fence()`: ready when all that the calling rank has announced before is
-///   done. A quiescent job (`quiesce`) is a fence.
+///   done; `fence()` also covers operations on mobile objects (moving_target.hpp). A quiescent job
+///   (`quiesce`) is a fence.
 /// - **O6** An operation that fails fails its `done`, and as a task those that need its data: what
 ///   reads these elements of the target later, until they are written anew. One that got no place,
 ///   as the export had ended, leaves the target as it was. A failure that no `done` was asked about
@@ -201,7 +202,8 @@ inline constexpr bool may_accumulate =
     std::is_same_v<T, int> || std::is_same_v<T, unsigned> || std::is_same_v<T, std::int64_t> ||
     std::is_same_v<T, float> || std::is_same_v<T, double>;
 
-template <auto F, class... A> void send_notification(int to, notification<F, A...>&& n) {
+/// \param to a rank, or a mobile object.
+template <class To, auto F, class... A> void send_notification(const To& to, notification<F, A...>&& n) {
   std::apply([&](A&... a) { send<F>(to, std::forward<A>(a)...); }, n.arguments);
 }
 

@@ -56,6 +56,7 @@ public:
     if (handle_) hetero::detail::drop_handle(handle_);
   }
   hetero::detail::object_state* release() noexcept { return std::exchange(handle_, nullptr); }
+  hetero::detail::object_state* handle() const noexcept { return handle_; }
   std::size_t bytes() const noexcept { return static_cast<std::size_t>(part.size()) * element.bytes; }
 
   const hetero::detail::box part;

@@ -26,6 +26,9 @@ namespace tern::global::detail {
 /// Threads: any; nothing waits.
 class operation_table {
 public:
+  /// In place of the owner's rank, where that may change: of a target that moves.
+  static constexpr int anywhere = -1;
+
   operation_table() = default;
   /// Logs failures that the program has not asked about.
   ~operation_table();

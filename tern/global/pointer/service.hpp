@@ -52,6 +52,12 @@ public:
   void take_announcement(net::node& here, int source, const net::wire_header& h, net::payload& message);
   void take_answers(net::node& here, int source, const net::wire_header& h, net::payload& message);
 
+  /// An operation on a view of a mobile object begins here, and ends.
+  void count_begun() noexcept { serving_.fetch_add(1, std::memory_order_relaxed); }
+  void count_over() noexcept {
+    served_.fetch_add(1, std::memory_order_relaxed);
+    serving_.fetch_sub(1, std::memory_order_relaxed);
+  }
   void count_aside() noexcept { aside_.fetch_add(1, std::memory_order_relaxed); }
   void count_adopted() noexcept { adopted_.fetch_add(1, std::memory_order_relaxed); }
   pointer_counts counts() noexcept;

@@ -171,6 +171,7 @@ void staging::landed() noexcept {
     all = landed_ == count_ && !ended_;
     ended_ = ended_ || all;
   }
+  if (all) supply_.leave(*this); // first: another one is the oldest then, and is let go on
   supply_.give_back();
   if (all)
     end(nullptr);
