@@ -15,6 +15,7 @@
 
 #include "bench/harness/harness.hpp"
 #include "bench/harness/jobs.hpp"
+#include "bench/harness/timing.hpp"
 #include "bench/jacobi3d/page.hpp"
 
 #include <algorithm>
@@ -158,6 +159,8 @@ public:
   double by_hand(const problem& p) const {
     const std::string program = BENCH_JACOBI3D_CUDA;
     if (program.empty()) throw absent("Open MPI");
+    if (cores().size() < static_cast<std::size_t>(ranks_))
+      throw absent("a core a rank, of which there are " + std::to_string(ranks_));
     words line{"/usr/bin/env"};
     for (const auto& [name, value] : libraries()) line.push_back(name + "=" + value);
     if (other_libraries) line.emplace_back("TERN_MOCK_CUDA=quiet"); // its end gives back what it has
