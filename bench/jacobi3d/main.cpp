@@ -1,18 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Jacobi's iteration on a grid, by blocks whose layers travel in messages, beside what a good
-/// engineer first writes with MPI, with MPI and OpenMP or OpenCL, and with StarPU-MPI. All results
-/// are compared with that of plain loops, bit by bit.
+/// engineer first writes with MPI, with MPI and OpenMP, OpenCL or CUDA, and with StarPU-MPI. All
+/// results are compared with that of plain loops, bit by bit.
 ///
-///     bench_jacobi3d                as every benchmark (harness.hpp)
+///     bench_jacobi3d                              as every benchmark (harness.hpp)
+///     bench_jacobi3d --page FILE [--pairs N]      all figures of docs/results/jacobi3d/README.md, into that page, and
+///                                                 its pictures beside it; 9 pairs a line, unless told
+///     bench_jacobi3d --tiny-page FILE             the same with tiny sizes, to see that it works
+///
+/// BENCH_CUDA_LIBRARIES names other libraries for both sides, as TERN_CUDA_LIBRARIES: with the mock
+/// driver the lines of GPUs are tried out, small, where there is none. What is measured then is
+/// nothing that CUDA does: names end in `.mock`, and nothing is judged.
 
 #include "bench/harness/harness.hpp"
 #include "bench/harness/jobs.hpp"
+#include "bench/harness/timing.hpp"
+#include "bench/jacobi3d/page.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <functional>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -31,6 +45,7 @@ namespace {
 using namespace tern::bench;
 
 constexpr double alpha = 0.25; // of the rivals, too
+const char* const other_libraries = std::getenv("BENCH_CUDA_LIBRARIES");
 
 struct problem {
   std::int64_t n, iterations;
@@ -136,6 +151,67 @@ void add_opencl(std::vector<metric>& all, const problem& p) {
   all.push_back(std::move(line));
 }
 
+/// Ranks that share a GPU.
+class shared_gpu {
+public:
+  shared_gpu(const problem& p, int ranks) : p_(p), ranks_(ranks) {}
+  /// \throws absent where there is no GPU.
+  double by_hand(const problem& p) const {
+    const std::string program = BENCH_JACOBI3D_CUDA;
+    if (program.empty()) throw absent("Open MPI");
+    if (cores().size() < static_cast<std::size_t>(ranks_))
+      throw absent("a core a rank, of which there are " + std::to_string(ranks_));
+    words line{"/usr/bin/env"};
+    for (const auto& [name, value] : libraries()) line.push_back(name + "=" + value);
+    if (other_libraries) line.emplace_back("TERN_MOCK_CUDA=quiet"); // its end gives back what it has
+    line.push_back(program);
+    const auto report = run_rival_ranks(mpi::open_mpi, with(line, numbers(p)), rival_settings::as_ours, shape());
+    if (report.contains("absent")) throw absent(report.at("absent").get<std::string>());
+    return checked(report, p);
+  }
+  double by_hand() const { return by_hand(p_); }
+  double ours(const std::string& blocks) const {
+    by_hand({8, 1}); // is there one?
+    return checked(
+        run_tern_ranks(mpi::open_mpi, our_line(p_, blocks, {"--on", "cuda"}), spinning::usual, libraries(), shape()),
+        p_);
+  }
+
+private:
+  launch_shape shape() const {
+    launch_shape s;
+    s.ranks = ranks_;
+    return s;
+  }
+  static environment libraries() {
+    if (!other_libraries) return {};
+    return {{"TERN_CUDA_LIBRARIES", other_libraries}};
+  }
+  problem p_;
+  int ranks_;
+};
+
+void add_gpu(std::vector<metric>& all, const problem& p) {
+  const std::map<int, std::vector<std::string>> cuts_of{{2, {"1,1,2", "1,2,2", "2,2,2"}},
+                                                        {4, {"1,2,2", "2,2,2", "2,2,4"}}};
+  const std::optional<double> target = other_libraries ? std::nullopt : std::optional(0.70);
+  for (const auto& [ranks, blocks] : cuts_of) {
+    const shared_gpu here(p, ranks);
+    metric line{.name = "jacobi3d.gpu." + std::to_string(ranks) + (other_libraries ? ".mock" : ""),
+                .unit = "s",
+                .target = target,
+                .rival_name = "MPI and CUDA"};
+    for (const std::string& b : blocks)
+      line.best_of.push_back({.name = line.name + "." + b,
+                              .unit = "s",
+                              .target = target,
+                              .rival_name = line.rival_name,
+                              .ours = [=] { return here.ours(b); },
+                              .rival = [=] { return here.by_hand(); }});
+    all.push_back(std::move(line));
+  }
+}
+
 /// Eight simulated ranks with a simulated device each, in virtual time.
 class simulated {
 public:
@@ -189,12 +265,43 @@ std::vector<metric> all_lines(const scale& of) {
   add_host(all, usual);
   add_opencl(all, usual);
   add_simulated(all, {of(256, 32), of(20, 4)});
+  add_gpu(all, {other_libraries ? 24 : of(768, 24), other_libraries ? 3 : of(50, 3)});
   return all;
+}
+
+/// 0 for what is no number of pairs.
+int pairs_of(const words& arguments) {
+  if (arguments.size() == 2) return arguments[0] == "--tiny-page" ? 1 : 9;
+  int pairs = 0;
+  if (arguments.size() != 4 || arguments[0] != "--page" || arguments[2] != "--pairs") return 0;
+  const std::string& text = arguments[3];
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pairs);
+  return error == std::errc() && end == text.data() + text.size() ? pairs : 0;
+}
+
+int page(const words& arguments) {
+  const int pairs = pairs_of(arguments);
+  if (pairs < 1) {
+    std::fprintf(stderr, "usage: bench_jacobi3d --page FILE [--pairs N] | --tiny-page FILE\n");
+    return 2;
+  }
+  try {
+    const scale of(arguments[0] == "--tiny-page");
+    std::vector<metric> lines = all_lines(of);
+    if (of.tiny()) lines.resize(1); // bench.tiny.jacobi3d runs all
+    write_jacobi3d_page(arguments[1], lines, pairs, of);
+    return 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench_jacobi3d: %s\n", e.what());
+    return 1;
+  }
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
   forget_settings();
+  const words arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && (arguments[0] == "--page" || arguments[0] == "--tiny-page")) return page(arguments);
   return run(argc, argv, all_lines);
 }

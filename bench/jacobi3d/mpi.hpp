@@ -59,6 +59,12 @@ public:
     if (first_) print(most, hash);
   }
   void barrier() const { MPI_Barrier(all_); }
+  /// Whether it is so on all ranks.
+  bool all(bool mine) const {
+    int here = mine ? 1 : 0, least = 0;
+    MPI_Allreduce(&here, &least, 1, MPI_INT, MPI_MIN, all_);
+    return least != 0;
+  }
 
 private:
   MPI_Comm all_ = MPI_COMM_NULL;

@@ -113,27 +113,12 @@ void compute(const job& j) {
   cl.write(next, first, true);
   auto in = here.layers(), out = here.layers();
   std::array<cl_mem, side_count> layer{};
-  struct shape {
-    std::array<cl_int, 4> inner, outer; // of `pack`: where, how many, how far apart
-    std::array<std::size_t, 3> items;
+  for (int s = 0; s < side_count; ++s)
+    if (here.has(s)) layer[static_cast<std::size_t>(s)] = cl.memory(out[static_cast<std::size_t>(s)].size());
+  const auto copy_layer = [&](cl_kernel how, const layer_place& at, cl_mem with) {
+    cl.run(how, {static_cast<std::size_t>(at.fast), static_cast<std::size_t>(at.slow), 1}, 2, cl_int{at.first},
+           cl_int{at.fast}, cl_int{at.fast_step}, cl_int{at.slow_step}, now, with);
   };
-  std::array<shape, side_count> shapes{};
-  const std::int64_t steps[3] = {1, b.row(), b.plane()};
-  for (int s = 0; s < side_count; ++s) {
-    const auto i = static_cast<std::size_t>(s), d = i / 2, fast = d == 0 ? std::size_t{1} : 0,
-               slow = d == 2 ? std::size_t{1} : 2;
-    if (here.has(s)) layer[i] = cl.memory(out[i].size());
-    cells edge{0, 0, 0}, beyond_it{0, 0, 0};
-    edge[d] = s % 2 == 0 ? 0 : b.size[d] - 1;
-    beyond_it[d] = s % 2 == 0 ? -1 : b.size[d];
-    const auto numbers = [&](const cells& c) {
-      return std::array<cl_int, 4>{static_cast<cl_int>(b.at(c[0], c[1], c[2])), static_cast<cl_int>(b.size[fast]),
-                                   static_cast<cl_int>(steps[fast]), static_cast<cl_int>(steps[slow])};
-    };
-    shapes[i] = {numbers(edge),
-                 numbers(beyond_it),
-                 {static_cast<std::size_t>(b.size[fast]), static_cast<std::size_t>(b.size[slow]), 1}};
-  }
   const auto size = [&](std::size_t d) { return static_cast<std::size_t>(b.size[d]); };
   const auto iterate = [&](std::int64_t iterations) {
     std::vector<MPI_Request> receives, sends;
@@ -145,8 +130,7 @@ void compute(const job& j) {
       here.receive(in, receives);
       for (std::size_t s = 0; s < side_count; ++s)
         if (layer[s]) {
-          const auto& [first_cell, fast, fast_step, slow_step] = shapes[s].inner;
-          cl.run(pack, shapes[s].items, 2, first_cell, fast, fast_step, slow_step, now, layer[s]);
+          copy_layer(pack, b.layer(static_cast<int>(s), 0), layer[s]);
           cl.read(layer[s], out[s], false);
         }
       cl.finish();
@@ -156,8 +140,7 @@ void compute(const job& j) {
       for (std::size_t s = 0; s < side_count; ++s)
         if (layer[s]) {
           cl.write(layer[s], in[s], false);
-          const auto& [first_cell, fast, fast_step, slow_step] = shapes[s].outer;
-          cl.run(unpack, shapes[s].items, 2, first_cell, fast, fast_step, slow_step, now, layer[s]);
+          copy_layer(unpack, b.layer(static_cast<int>(s), 1), layer[s]);
         }
       cl.run(sweep, {size(0), size(1), size(2)}, 3, static_cast<cl_int>(b.size[0]), static_cast<cl_int>(b.size[1]),
              static_cast<cl_int>(b.size[2]), alpha, beta, now, next);

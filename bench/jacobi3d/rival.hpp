@@ -39,6 +39,12 @@ inline void print(double seconds, std::uint64_t hash) {
   std::fflush(stdout);
 }
 
+/// Where the cells of a layer lie in a box: cell (i, k) of `fast` times `slow` ones at
+/// `first + i * fast_step + k * slow_step`.
+struct layer_place {
+  int first = 0, fast = 0, fast_step = 0, slow = 0, slow_step = 0;
+};
+
 /// A box of the grid.
 struct box {
   cells whole, first, size;
@@ -80,6 +86,17 @@ struct box {
     for (std::int64_t z = low[2]; z < high[2]; ++z)
       for (std::int64_t y = low[1]; y < high[1]; ++y)
         for (std::int64_t x = low[0]; x < high[0]; ++x) f(at(x, y, z), k++);
+  }
+  /// The same cells, in the same order, for kernels.
+  layer_place layer(int side, int out) const {
+    const auto d = static_cast<std::size_t>(side / 2), fast = d == 0 ? std::size_t{1} : 0,
+               slow = d == 2 ? std::size_t{1} : 2;
+    const std::int64_t steps[3] = {1, row(), plane()};
+    cells edge{0, 0, 0};
+    edge[d] = side % 2 == 0 ? -out : size[d] - 1 + out;
+    const auto number = [](std::int64_t n) { return static_cast<int>(n); };
+    return {number(at(edge[0], edge[1], edge[2])), number(size[fast]), number(steps[fast]), number(size[slow]),
+            number(steps[slow])};
   }
   std::uint64_t hash(const double* c) const {
     std::uint64_t sum = 0;

@@ -62,6 +62,68 @@ TERN_KERNELS_BEGIN(jacobi)
       };                                                                                                               \
     }                                                                                                                  \
   }
+// The same with a cell an item, in groups that divide the block. PoCL makes vectors of this: in a
+// loop over rows each item would go through all of them by itself; a condition at the ends of a
+// block makes each store a masked one; and several conditions in one step are asked of each item.
+#ifdef POCL_DEVICE_ADDRESS_BITS
+#define JACOBI_APART() TERN_BARRIER()
+#else
+#define JACOBI_APART() (void)0
+#endif
+#define JACOBI_CELLS(name, real)                                                                                       \
+  TERN_KERNEL(name, int nx, int ny, int nz, int sides, real alpha, real beta, TERN_GLOBAL const real* from,            \
+              TERN_GLOBAL real* to, TERN_GLOBAL const real* west, TERN_GLOBAL const real* east,                        \
+              TERN_GLOBAL const real* south, TERN_GLOBAL const real* north, TERN_GLOBAL const real* down,              \
+              TERN_GLOBAL const real* up, TERN_GLOBAL real* to_west, TERN_GLOBAL real* to_east,                        \
+              TERN_GLOBAL real* to_south, TERN_GLOBAL real* to_north, TERN_GLOBAL real* to_down,                       \
+              TERN_GLOBAL real* to_up) {                                                                               \
+    const int first = group.y * group.size_y;                                                                          \
+    TERN_REGION_NOSYNC {                                                                                               \
+      const int x = item.x, y = item.y, z = item.z, row = JACOBI_PAD + (z * ny + y) * nx;                              \
+      const real before = west[z * ny + y], behind = east[z * ny + y];                                                 \
+      TERN_GLOBAL const real* const c = from + row;                                                                    \
+      TERN_GLOBAL const real* const s = y > 0 ? c - nx : south + z * nx;                                               \
+      TERN_GLOBAL const real* const n = y < ny - 1 ? c + nx : north + z * nx;                                          \
+      TERN_GLOBAL const real* const d = z > 0 ? c - nx * ny : down + y * nx;                                           \
+      TERN_GLOBAL const real* const u = z < nz - 1 ? c + nx * ny : up + y * nx;                                        \
+      const real left = c[x - 1], right = c[x + 1];                                                                    \
+      const real l = x > 0 ? left : before, r = x < nx - 1 ? right : behind;                                           \
+      to[row + x] = alpha * c[x] + beta * (((((l + r) + s[x]) + n[x]) + d[x]) + u[x]);                                 \
+    };                                                                                                                 \
+    TERN_BARRIER();                                                                                                    \
+    const int z = group.z;                                                                                             \
+    if ((sides & 1) && group.x == 0) {                                                                                 \
+      TERN_REGION_IN(group.size_y, first + 1, nz) {                                                                    \
+        const int y = first + item.local_x;                                                                            \
+        to_west[z * ny + y] = to[JACOBI_PAD + (z * ny + y) * nx];                                                      \
+      };                                                                                                               \
+    }                                                                                                                  \
+    JACOBI_APART();                                                                                                    \
+    if ((sides & 2) && group.x == group.count_x - 1) {                                                                 \
+      TERN_REGION_IN(group.x* group.size_x + group.size_y, first + 1, nz) {                                            \
+        const int y = first + item.local_x;                                                                            \
+        to_east[z * ny + y] = to[JACOBI_PAD + (z * ny + y) * nx + nx - 1];                                             \
+      };                                                                                                               \
+    }                                                                                                                  \
+    JACOBI_APART();                                                                                                    \
+    if ((sides & 4) && group.y == 0) {                                                                                 \
+      TERN_REGION_IN(nx, 1, nz) { to_south[z * nx + item.x] = to[JACOBI_PAD + z * ny * nx + item.x]; };                \
+    }                                                                                                                  \
+    JACOBI_APART();                                                                                                    \
+    if ((sides & 8) && group.y == group.count_y - 1) {                                                                 \
+      TERN_REGION_IN(nx, first + 1, nz) {                                                                              \
+        to_north[z * nx + item.x] = to[JACOBI_PAD + (z * ny + ny - 1) * nx + item.x];                                  \
+      };                                                                                                               \
+    }                                                                                                                  \
+    JACOBI_APART();                                                                                                    \
+    if ((sides & 16) && z == 0) {                                                                                      \
+      TERN_REGION_NOSYNC { to_down[item.y * nx + item.x] = to[JACOBI_PAD + item.y * nx + item.x]; };                   \
+    }                                                                                                                  \
+    JACOBI_APART();                                                                                                    \
+    if ((sides & 32) && z == nz - 1) {                                                                                 \
+      TERN_REGION_NOSYNC { to_up[item.y * nx + item.x] = to[JACOBI_PAD + (z * ny + item.y) * nx + item.x]; };          \
+    }                                                                                                                  \
+  }
 #define JACOBI_CHANGE(name, real)                                                                                      \
   TERN_KERNEL(name, int nx, int ny, int nz, int start, int row_step, int plane_step, TERN_GLOBAL const real* a,        \
               TERN_GLOBAL const real* b, TERN_GLOBAL real* most) {                                                     \
@@ -105,6 +167,8 @@ TERN_KERNELS_BEGIN(jacobi)
   }
 JACOBI_SWEEP(sweep_double, double)
 JACOBI_SWEEP(sweep_float, float)
+JACOBI_CELLS(cells_double, double)
+JACOBI_CELLS(cells_float, float)
 JACOBI_CHANGE(change_double, double)
 JACOBI_CHANGE(change_float, float)
 JACOBI_DEEP(deep_double, double)
@@ -123,6 +187,12 @@ template <class T> constexpr const auto& sweep_of() {
     return jacobi::sweep_double;
   else
     return jacobi::sweep_float;
+}
+template <class T> constexpr const auto& cells_of() {
+  if constexpr (sizeof(T) == 8)
+    return jacobi::cells_double;
+  else
+    return jacobi::cells_float;
 }
 template <class T> constexpr const auto& change_of() {
   if constexpr (sizeof(T) == 8)
@@ -145,6 +215,13 @@ template <class T> constexpr const auto& copy_of() {
 }
 
 int small(std::int64_t n) { return static_cast<int>(n); }
+/// The largest one up to `most`.
+std::int64_t divisor(std::int64_t n, std::int64_t most) {
+  std::int64_t d = std::min(n, most);
+  while (n % d != 0) --d;
+  return d;
+}
+constexpr std::int64_t least_width = 16; ///< of groups that divide a block: narrower ones are no use
 /// Items of a group along x: whole vectors, and at least as many as it has rows.
 int group_width(std::int64_t nx) { return small(std::clamp<std::int64_t>((nx + 15) / 16 * 16, JACOBI_ROWS, 256)); }
 
@@ -199,15 +276,23 @@ tern::hetero_task submitted(tern::hetero_task t, where on) {
 template <class T>
 tern::hetero_task submit_sweep(const sweep_numbers& how, const field<T>& from, const field<T>& to, const faces<T>& in,
                                const faces<T>& out, where on) {
-  const auto [nx, ny, nz] = how.n;
+  const cells& n = how.n;
   const T alpha = static_cast<T>(how.alpha), beta = static_cast<T>((1 - how.alpha) / 6);
-  return submitted(
-      tern::hetero_task(sweep_of<T>(), tern::items(nx, (ny + JACOBI_ROWS - 1) / JACOBI_ROWS, nz).group(group_width(nx)),
-                        small(nx), small(ny), small(nz), static_cast<int>(how.out_sides), alpha, beta, tern::read(from),
-                        tern::write(to), tern::read(in[0]), tern::read(in[1]), tern::read(in[2]), tern::read(in[3]),
-                        tern::read(in[4]), tern::read(in[5]), tern::write(out[0]), tern::write(out[1]),
-                        tern::write(out[2]), tern::write(out[3]), tern::write(out[4]), tern::write(out[5])),
-      on);
+  const auto task = [&](const auto& kernel, const tern::items& items) {
+    return submitted(tern::hetero_task(kernel, items, small(n[0]), small(n[1]), small(n[2]),
+                                       static_cast<int>(how.out_sides), alpha, beta, tern::read(from), tern::write(to),
+                                       tern::read(in[0]), tern::read(in[1]), tern::read(in[2]), tern::read(in[3]),
+                                       tern::read(in[4]), tern::read(in[5]), tern::write(out[0]), tern::write(out[1]),
+                                       tern::write(out[2]), tern::write(out[3]), tern::write(out[4]),
+                                       tern::write(out[5])),
+                     on);
+  };
+  if (on == tern::hetero::device_kind::opencl) {
+    const std::int64_t width = divisor(n[0], 256), height = divisor(n[1], std::min<std::int64_t>(4, width));
+    if (width >= least_width)
+      return task(cells_of<T>(), tern::items(n[0], n[1], n[2]).group(small(width), small(height)));
+  }
+  return task(sweep_of<T>(), items_of(how.n));
 }
 
 template <class T>

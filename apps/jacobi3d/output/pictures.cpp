@@ -52,6 +52,14 @@ public:
     cairo_move_to(pen(), x - at * seen.x_advance, y);
     cairo_show_text(pen(), text.c_str());
   }
+  /// Upwards; the middle is at (x, y).
+  void words_upwards(double x, double y, const std::string& text, double size) const {
+    cairo_save(pen());
+    cairo_translate(pen(), x, y);
+    cairo_rotate(pen(), -std::acos(-1.0) / 2);
+    words(0, 0, text, size, 0.5);
+    cairo_restore(pen());
+  }
   void write(const std::string& path) const {
     const cairo_status_t status = cairo_surface_write_to_png(surface_.get(), path.c_str());
     if (status != CAIRO_STATUS_SUCCESS)
@@ -83,6 +91,14 @@ apps::colour heat_colour(double t) {
   return mix(inferno[i], inferno[i + 1], at - static_cast<double>(i));
 }
 
+/// Steps of 1, 2 or 5 times a power of ten: at most seven up to `end`.
+double tick_of(double end) {
+  const double power = std::pow(10, std::floor(std::log10(end / 7)));
+  for (const double step : {1.0, 2.0, 5.0})
+    if (end / (power * step) <= 7) return power * step;
+  return 10 * power;
+}
+
 /// The slice between its cells, by straight lines; at its ends what lies beyond the grid.
 class slice {
 public:
@@ -107,11 +123,11 @@ private:
 
 void write_slice(const std::string& path, const plan& about, const std::vector<double>& values,
                  std::int64_t iterations) {
-  constexpr double longest = 900, margin = 36, top = 64, scale_room = 96;
+  constexpr double longest = 900, left = 84, margin = 36, top = 84, below = 96, scale_room = 112;
   const auto nx = static_cast<double>(about.n[0]), nz = static_cast<double>(about.n[2]);
-  const double zoom = longest / std::max(nx, nz), width = std::max(260.0, std::round(nx * zoom)),
-               height = std::max(160.0, std::round(nz * zoom));
-  const sheet page(static_cast<int>(width + 2 * margin + scale_room), static_cast<int>(height + top + 2 * margin));
+  const double zoom = longest / std::max(nx, nz), width = std::max(400.0, std::round(nx * zoom)),
+               height = std::max(200.0, std::round(nz * zoom));
+  const sheet page(static_cast<int>(left + width + margin + scale_room), static_cast<int>(top + height + below));
   const slice heat(about, values);
   // Lines where the heat of a pixel and of one beside it lie on two sides of a sixteenth.
   constexpr double steps = 16;
@@ -127,41 +143,65 @@ void write_slice(const std::string& path, const plan& about, const std::vector<d
       const double here = pixel(c, r), step = std::floor(here * steps);
       const bool edge = std::floor(pixel(c + 1, r) * steps) != step || std::floor(pixel(c, r + 1) * steps) != step;
       page.colour(edge ? mix(heat_colour(here), {255, 255, 255}, 0.45) : heat_colour(here));
-      page.box(margin + c, top + r, 1, 1);
+      page.box(left + c, top + r, 1, 1);
     }
   page.colour({255, 255, 255}, 0.35); // where blocks meet
   cairo_set_line_width(page.pen(), 1);
   cairo_set_dash(page.pen(), std::array{3.0, 5.0}.data(), 2, 0);
   if (about.blocks[0] <= 32 && about.blocks[2] <= 32) {
     for (std::int64_t i = 1; i < about.blocks[0]; ++i) {
-      const double x = margin + std::round(width * static_cast<double>(i) / static_cast<double>(about.blocks[0])) + 0.5;
+      const double x = left + std::round(width * static_cast<double>(i) / static_cast<double>(about.blocks[0])) + 0.5;
       page.line(x, top, x, top + height);
     }
     for (std::int64_t k = 1; k < about.blocks[2]; ++k) {
       const double y = top + std::round(height * static_cast<double>(k) / static_cast<double>(about.blocks[2])) + 0.5;
-      page.line(margin, y, margin + width, y);
+      page.line(left, y, left + width, y);
     }
   }
-  const double bar = margin + width + 28;
+  cairo_set_dash(page.pen(), nullptr, 0, 0);
+  page.colour(apps::ink);
+  const double base = top + height;
+  const auto tick = [](std::int64_t cells_there) { return std::max(1.0, tick_of(static_cast<double>(cells_there))); };
+  for (double x = 0; x <= nx; x += tick(about.n[0])) {
+    const double at = left + std::round(x * width / nx) + 0.5;
+    page.line(at, base, at, base + 5);
+    page.words(at, base + 20, fmt::format("{:g}", x), 13, 0.5);
+  }
+  for (double z = 0; z <= nz; z += tick(about.n[2])) {
+    const double at = base - std::round(z * height / nz) + 0.5;
+    page.line(left - 5, at, left, at);
+    page.words(left - 9, at + 5, fmt::format("{:g}", z), 13, 1);
+  }
+  page.words(left + width / 2, base + 42, "x, in cells", 14, 0.5);
+  page.words_upwards(left - 52, top + height / 2, "z, in cells", 14);
+  const double bar = left + width + 28;
   for (int r = 0; r < rows; ++r) {
     page.colour(heat_colour(1 - (r + 0.5) / height));
     page.box(bar, top + r, 18, 1);
   }
   page.colour(apps::ink);
-  for (const double at : {0.0, 0.25, 0.5, 0.75, 1.0})
-    page.words(bar + 26, top + (1 - at) * height + (at == 1 ? 11 : at == 0 ? 0 : 5), fmt::format("{:g}", at), 14);
-  page.words(margin, 42, fmt::format("Heat after {} iterations", iterations), 22);
+  for (const double at : {0.0, 0.25, 0.5, 0.75, 1.0}) {
+    const double y = top + (1 - at) * height;
+    page.line(bar + 18, y, bar + 23, y);
+    page.words(bar + 28, y + 5, fmt::format("{:g}", at), 13);
+  }
+  page.words_upwards(bar + 78, top + height / 2, "heat; plate 1, around 0", 14);
+  page.words(left, 40, fmt::format("Heat after {} iterations", iterations), 22);
   page.colour(apps::faint);
-  page.words(margin, top + height + 28,
-             fmt::format("{} x {} x {} cells, the slice in the middle of y; x to the right, z upwards", about.n[0],
-                         about.n[1], about.n[2]),
+  page.words(left, 64,
+             fmt::format("{} x {} x {} cells, alpha {:g}; the slice at y = {}", about.n[0], about.n[1], about.n[2],
+                         about.alpha, about.n[1] / 2),
+             14);
+  page.words(left, base + 70,
+             fmt::format("white lines: equal heat, every 1/16; dashed: where {} x {} x {} blocks meet", about.blocks[0],
+                         about.blocks[1], about.blocks[2]),
              14);
   page.write(path);
 }
 
 void write_course(const std::string& path, const plan& about, const std::vector<block_history>& blocks,
                   double seconds) {
-  constexpr double left = 128, width = 1040, top = 96, right = 36, below = 92;
+  constexpr double left = 128, width = 1040, top = 104, right = 36, below = 64;
   constexpr std::size_t most_rows = 64;
   const std::size_t shown = std::min(blocks.size(), most_rows);
   const double row = std::clamp(640.0 / static_cast<double>(std::max<std::size_t>(shown, 1)), 9.0, 40.0);
@@ -213,23 +253,28 @@ void write_course(const std::string& path, const plan& about, const std::vector<
   page.colour(apps::ink);
   page.words(left, 40, "Which rank had which block, when", 22);
   page.colour(apps::faint);
-  page.words(
-      left, 62,
-      fmt::format("{} a bar, light and dark in turn; the line: iterations whose messages were sent already, of {}",
-                  each == 1 ? std::string("an iteration") : fmt::format("{} iterations", each), about.ahead),
-      14);
-  page.words(left - 10, top - 8, "block x, y, z", 12, 1);
+  page.words(left, 62,
+             fmt::format("{} x {} x {} cells; {} a bar, light and dark in turn", about.n[0], about.n[1], about.n[2],
+                         each == 1 ? std::string("an iteration") : fmt::format("{} iterations", each)),
+             14);
+  page.words(left - 10, top - 10, "block x, y, z", 12, 1);
   double key = left;
-  for (int r = 0; r < std::min(ranks, 12); ++r, key += 82) {
+  for (int r = 0; r < std::min(ranks, 8); ++r, key += 82) {
     page.colour(apps::rank_colour(static_cast<std::size_t>(r)));
-    page.box(key, top - 20, 14, 12);
+    page.box(key, top - 22, 14, 12);
     page.colour(apps::faint);
-    page.words(key + 20, top - 9, fmt::format("rank {}", r), 12);
+    page.words(key + 20, top - 11, fmt::format("rank {}", r), 12);
   }
-  // Five moments at most, on round numbers.
-  double tick = std::pow(10, std::floor(std::log10(end)));
-  if (end / tick < 2) tick /= 5;
-  if (end / tick < 5) tick /= 2;
+  cairo_set_line_width(page.pen(), 1.2);
+  cairo_set_dash(page.pen(), nullptr, 0, 0);
+  if (row >= 11) { // else there are no lines
+    page.colour(apps::ink);
+    page.line(key, top - 16, key + 22, top - 16);
+    page.colour(apps::faint);
+    page.words(key + 28, top - 11,
+               fmt::format("iterations whose messages have been sent ahead: 0 below, {} above", about.ahead), 12);
+  }
+  const double tick = tick_of(end);
   page.colour(apps::ink);
   cairo_set_line_width(page.pen(), 1);
   const double base = top + height + 6;
@@ -237,12 +282,14 @@ void write_course(const std::string& path, const plan& about, const std::vector<
   const bool milli = end < 1;
   for (double t = 0; t <= end * 1.0001; t += tick) {
     page.line(x_of(t), base, x_of(t), base + 5);
-    page.words(x_of(t), base + 20, milli ? fmt::format("{:g} ms", std::round(t * 1e6) / 1e3) : fmt::format("{:g} s", t),
+    page.words(x_of(t), base + 20, fmt::format("{:g}", milli ? std::round(t * 1e6) / 1e3 : std::round(t * 1e3) / 1e3),
                12, 0.5);
   }
+  page.words(left + width / 2, base + 42,
+             milli ? "time since the first message, in ms" : "time since the first message, in s", 14, 0.5);
   if (shown < blocks.size()) {
     page.colour(apps::faint);
-    page.words(left, base + 46, fmt::format("the first {} of {} blocks", shown, blocks.size()), 14);
+    page.words(left, base + 42, fmt::format("the first {} of {} blocks", shown, blocks.size()), 14);
   }
   page.write(path);
 }

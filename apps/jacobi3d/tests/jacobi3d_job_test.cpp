@@ -4,6 +4,7 @@
 /// writes what it was asked for and refuses what is impossible.
 #include "apps/common/app_program.hpp"
 #include "apps/jacobi3d/grid/serial.hpp"
+#include "launcher.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -78,6 +80,13 @@ TEST(bits, on_opencl_devices) {
                          small + strings{"--on", "opencl", "--blocks", "1,2,2", "--tern-hetero-opencl-pocl=pthread",
                                          "--tern-hetero-opencl-memory=buffers"})),
       small_hash());
+}
+
+// Groups that divide blocks, and a block with neighbours on all sides.
+TEST(bits, on_opencl_devices_of_blocks_amid_others) {
+  const strings line{"--n", "48,12,9", "--blocks", "3,3,3", "--iterations", "6", "--on", "opencl"};
+  EXPECT_EQ(hash_of(summary_of("inproc", 2, line)), plain_hash({48, 12, 9}, 6));
+  EXPECT_EQ(hash_of(summary_of("inproc", 2, line + strings{"--float"})), plain_hash<float>({48, 12, 9}, 6));
 }
 
 TEST(bits, on_all_devices_at_once) {
@@ -245,6 +254,50 @@ TEST(errors, name_the_block_whose_device_failed) {
   EXPECT_LT(done.code, 1000);
   EXPECT_TRUE(has(done.err, "jacobi3d::block<double>(")) << done.err;
   EXPECT_TRUE(has(done.err, "simulated0")) << done.err;
+}
+
+// Whenever the second of two devices is lost: right bits, or an error that says which device it was
+// and in which block. What was running there has failed.
+TEST(errors, or_the_same_bits_when_one_of_two_devices_is_lost) {
+  for (const int at : {1, 2, 3, 9, 21, 80, 1000000}) {
+    const std::string devices = "--tern-hetero-simulated=2:lose=" + std::to_string(at) + "@1";
+    const temporary folder;
+    const auto done = run(job("inproc", 2,
+                              small + strings{"--on", "fake", "--blocks", "1,2,2", "--quiet", "--json",
+                                              folder / "s.json", "--tern-hetero-policy=round-robin", devices}));
+    ASSERT_LT(done.code, 1000) << "a signal; lost at " << at << done.err;
+    ASSERT_NE(done.code, -1) << "still running; lost at " << at;
+    if (done.code == 0) {
+      EXPECT_EQ(hash_of(read_json(folder / "s.json")), small_hash()) << "lost at " << at;
+    } else {
+      EXPECT_TRUE(has(done.err, "jacobi3d::block<double>(")) << "lost at " << at << done.err;
+      EXPECT_TRUE(has(done.err, "simulated1 is lost")) << "lost at " << at << done.err;
+    }
+    EXPECT_TRUE(done.code == 0 || at < 1000000) << "it is not lost at all: " << done.err;
+  }
+}
+
+// As a user starts it who knows nothing of `tern run`.
+TEST(starts, alone_and_by_an_mpi_launcher) {
+  const temporary folder;
+  const strings line = strings{APP_PATH} + small + strings{"--quiet", "--json", folder / "s.json"};
+  const auto right = [&](const strings& argv, const std::string& ranks, tern::test::variables set) {
+    tern::test::prepare_for_launcher(set, folder);
+    const auto done = run(argv, 50, {.environment = std::move(set)});
+    EXPECT_EQ(done.code, 0) << argv[0] << ranks << done.err;
+    const auto j = read_json(folder / "s.json");
+    EXPECT_EQ(hash_of(j), small_hash()) << argv[0] << ranks;
+    EXPECT_EQ(std::to_string(j.value("ranks", 0)), ranks) << argv[0];
+  };
+  right(line, "1", {});
+  for (const std::string& where : transports())
+    for (const std::string ranks : {"1", "2", "4"}) {
+      const strings command = tern::test::launcher(where);
+      if (where == "inproc")
+        right(line, ranks, {{"TERN_RANKS", ranks}});
+      else if (!command.empty()) // none under sanitizers
+        right(command + strings{"-np", ranks} + line, ranks, {});
+    }
 }
 
 namespace {

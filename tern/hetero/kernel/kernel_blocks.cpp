@@ -35,7 +35,8 @@ std::string behind(std::string_view word, std::string_view line) {
 
 void add_kernel(std::string_view line, std::vector<std::string>& to) {
   for (const char* word : {"TERN_KERNEL", "TERN_KERNEL_FIXED"})
-    if (std::string kernel = behind(word, line); !kernel.empty()) to.push_back(std::move(kernel));
+    if (std::string kernel = behind(word, line); !kernel.empty() && std::find(to.begin(), to.end(), kernel) == to.end())
+      to.push_back(std::move(kernel)); // a macro that makes kernels may call its parameter as another one's is called
 }
 
 } // namespace

@@ -22,7 +22,8 @@ struct block_in_file {
   source_block as_source() const { return {name.c_str(), file.c_str(), nullptr, nullptr, first, last}; }
 };
 
-/// The names of the kernels in the text of a block, in its order; not those that macros make.
+/// The names of the kernels in the text of a block, each once, in its order; not those that macros
+/// make, but what macros that make some call them.
 std::vector<std::string> kernels_in(const std::string& text);
 
 /// \throws error(io) if the file cannot be read; error(invalid_data) for a block that does not end.

@@ -53,6 +53,13 @@ TEST(kernel_blocks, are_found_by_their_markers) {
   EXPECT_EQ(text_of(all[1].as_source()), "#line 11 \"" + file + "\"\nMAKE_KERNELS\n");
 }
 
+// Macros whose parameters have one name: what CUDA is told of a name must stand there once.
+TEST(kernel_blocks, names_are_there_once) {
+  EXPECT_THAT(kernels_in("#define ONE(name) \\\n  TERN_KERNEL(name, int n) {}\n"
+                         "#define TWO(name) \\\n  TERN_KERNEL(name, float n) {}\nTERN_KERNEL(other) {}\n"),
+              ElementsAre("name", "other"));
+}
+
 TEST(kernel_blocks, a_file_without_them) {
   const test::temporary here;
   EXPECT_THAT(blocks_in(here.write("none.cpp", "int main() {}\n")), IsEmpty());
