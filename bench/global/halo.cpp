@@ -52,7 +52,7 @@ struct block {};
 constexpr int exchanges = 20;
 
 field made_field(int edge) {
-  field f({edge + 2, edge + 2, edge + 2}, 0);
+  field f({edge + 2, edge + 2, edge + 2}, 0.0);
   const auto cells = f.host(tern::access_mode::read_write).get();
   for (std::int64_t z = 1; z <= edge; ++z)
     for (std::int64_t y = 1; y <= edge; ++y)

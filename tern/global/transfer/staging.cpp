@@ -41,12 +41,17 @@ void slot_supply::enter(const std::shared_ptr<staging>& s) {
 }
 
 void slot_supply::leave(const staging& s) noexcept {
-  std::shared_ptr<staging> gone, next;
-  const std::lock_guard hold(guard_);
-  const auto at = std::find_if(all_.begin(), all_.end(), [&](const auto& x) { return x.get() == &s; });
-  if (at == all_.end()) return;
-  gone = std::move(*at);
-  all_.erase(at);
+  std::shared_ptr<staging> gone;
+  std::vector<std::shared_ptr<staging>> waiting;
+  {
+    const std::lock_guard hold(guard_);
+    const auto at = std::find_if(all_.begin(), all_.end(), [&](const auto& x) { return x.get() == &s; });
+    if (at == all_.end()) return;
+    gone = std::move(*at);
+    all_.erase(at);
+    if (used_ >= slots_of_rank) waiting = all_; // another one is the oldest now, and may have been refused
+  }
+  for (const auto& x : waiting) x->go_on();
 }
 
 std::size_t slot_supply::used() noexcept {
