@@ -102,8 +102,8 @@ TERN_FN long halo_row_at(halo_box b, int row, int first, int pitch, int slice) {
       to[(long)item.local_x * (to_step)] = from[(long)item.local_x * (from_step)];                                     \
     };                                                                                                                 \
   }
-#define HALO_PACK(name, real)                                                                                          \
-  TERN_KERNEL(name, int sides, int nx, int ny, int nz, int wx, int wy, int wz, int pitch, int slice,                   \
+#define HALO_PACK(pack_name, real)                                                                                     \
+  TERN_KERNEL(pack_name, int sides, int nx, int ny, int nz, int wx, int wy, int wz, int pitch, int slice,              \
               TERN_GLOBAL const real* field, TERN_GLOBAL real* packed) {                                               \
     const halo_work w = halo_work_of(group.x, group.size_x, sides, 0, nx, ny, nz, wx, wy, wz);                         \
     const int length = min(group.size_x, w.box.length - w.first), last = min(w.box.rows, w.row + HALO_ROWS);           \
@@ -114,9 +114,10 @@ TERN_FN long halo_row_at(halo_box b, int row, int first, int pitch, int slice) {
       HALO_COPY(stride, 1)                                                                                             \
     }                                                                                                                  \
   }
-// `parts`: a list of pointers to what has come, by side.
-#define HALO_UNPACK(name, real, count, parameters, parts)                                                              \
-  TERN_KERNEL(name, int sides, int nx, int ny, int nz, int wx, int wy, int wz, int pitch, int slice,                   \
+// The macros' parameters have different names: what reads the text for CUDA takes one that two
+// TERN_KERNELs begin with for two kernels. `parts`: a list of pointers to what has come, by side.
+#define HALO_UNPACK(unpack_name, real, count, parameters, parts)                                                       \
+  TERN_KERNEL(unpack_name, int sides, int nx, int ny, int nz, int wx, int wy, int wz, int pitch, int slice,            \
               TERN_GLOBAL real* field, parameters(TERN_GLOBAL const real*)) {                                          \
     const halo_work w = halo_work_of(group.x, group.size_x, sides, 1, nx, ny, nz, wx, wy, wz);                         \
     const int length = min(group.size_x, w.box.length - w.first), last = min(w.box.rows, w.row + HALO_ROWS);           \
