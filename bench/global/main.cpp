@@ -172,6 +172,21 @@ void add_move(metrics& all) {
                  .rival = both["argument"]});
 }
 
+/// All faces of a block on a device: a launch takes 5 microseconds there, and nothing else does.
+void add_halo(metrics& all) {
+  const series both([] {
+    return run_tern_simulated(1, {BENCH_GLOBAL_HALO, "128", "--tern-hetero-devices=simulated",
+                                  "--tern-hetero-simulated=1:launch=5us,item=0ns"});
+  });
+  all.push_back({.name = "global.halo",
+                 .unit = "us",
+                 .target = 0.5,
+                 .rival_name = "a kernel a face",
+                 .ours = both["halo"],
+                 .rival = both["faces"],
+                 .once = true});
+}
+
 // Exchanges among four ranks ------------------------------------------------------------------------------------------
 
 /// The host's network as one of 100 Mbit/s: the loopback of a name space of its own. \throws absent
@@ -260,6 +275,7 @@ metrics all_lines(const scale& of) {
   add_devices(all);
   add_keep(all, of);
   add_move(all);
+  add_halo(all);
   add_exchanges(all, of);
   return all;
 }

@@ -41,7 +41,7 @@ void slot_supply::enter(const std::shared_ptr<staging>& s) {
 }
 
 void slot_supply::leave(const staging& s) noexcept {
-  std::shared_ptr<staging> gone, next;
+  std::shared_ptr<staging> gone; // freed without the lock
   const std::lock_guard hold(guard_);
   const auto at = std::find_if(all_.begin(), all_.end(), [&](const auto& x) { return x.get() == &s; });
   if (at == all_.end()) return;
