@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks that run one after the other on a worker leave to others what these ask for.
-#include <tern/hetero/graph/execution.hpp>
+// Tasks that run one after the other on a worker leave to others what these ask for; and what an
+// object knows of those that have run.
+#include <tern/hetero/graph/runtime.hpp>
 
 #include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/hetero/support/tasks.hpp"
 #include "tests/task/support/busy_worker.hpp"
+#include <tern/base/error.hpp>
 #include <tern/hetero/hetero_object.hpp>
 #include <tern/hetero/hetero_task.hpp>
+#include <tern/task/fiber.hpp>
 #include <tern/task/scheduler.hpp>
 #include <tern/task/worker/worker.hpp>
 
@@ -76,6 +81,58 @@ TEST(execution, a_chain_answers_thieves) {
     }
     EXPECT_TRUE(seen.in_order);
     EXPECT_TRUE(seen.shared);
+  });
+}
+
+TEST(execution, objects_do_not_keep_the_records_of_what_has_run) {
+  for (const int workers : {1, 2})
+    on({.workers = workers}, [] {
+      std::vector<hetero_object<int>> all; // more than may be left at any time (submission_window::widest)
+      for (int i = 0; i < 40'000; ++i) all.emplace_back(1, i);
+      for (int round = 0; round < 3; ++round)
+        for (const auto& x : all) submit([](int* v) { ++*v; }, read_write(x));
+      wait_all();
+      EXPECT_LT(detail::runtime::here("test").records().records_made(), all.size());
+      for (int i = 0; i < 40'000; i += 99)
+        EXPECT_EQ(all[static_cast<std::size_t>(i)].host(access_mode::read).get()[0], i + 3);
+    });
+}
+
+// A failure is known to the object, however long ago the task ended.
+TEST(execution, objects_keep_the_record_of_what_has_failed) {
+  on({.workers = 1}, [] {
+    hetero_object<int> x(1, 0);
+    hetero_task first([](int*) { throw error(errc::unsupported, "not today"); }, read_write(x));
+    first.submit();
+    EXPECT_THAT(text_of_error([&] { first.wait(); }), testing::HasSubstr("not today"));
+    for (int i = 0; i < 100; ++i) submit([] {}); // whose records would be its own
+    wait_all();
+    hetero_task next([](int* v) { ++*v; }, read_write(x));
+    next.submit();
+    EXPECT_THAT(text_of_error([&] { next.wait(); }), testing::HasSubstr("not today"));
+  });
+}
+
+// To cut an object into parts forgets the tasks that took turns on it and have ended; what takes
+// turns next still comes after what was written meanwhile.
+TEST(execution, tasks_that_commute_follow_what_writes_a_part) {
+  on({.workers = 2}, [] {
+    for (int round = 0; round < 50; ++round) {
+      hetero_object<int> x(2, 0);
+      const auto first = x.part({0}, {1});
+      for (int i = 0; i < 2; ++i) submit([](int* v) { ++v[0], ++v[1]; }, commute(x));
+      wait_all();
+      submit(
+          [](int* v) {
+            this_fiber::yield();
+            *v *= 10;
+          },
+          read_write(first));
+      for (int i = 0; i < 2; ++i) submit([](int* v) { ++*v; }, commute(first));
+      wait_all();
+      EXPECT_EQ(x.host(access_mode::read).get()[0], 22);
+      EXPECT_EQ(x.host(access_mode::read).get()[1], 2);
+    }
   });
 }
 

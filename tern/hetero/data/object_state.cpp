@@ -128,6 +128,7 @@ void object_state::cut(const box& part) {
     if (part.contains(f.where)) return;
     f.writers.prune();
     f.readers.prune();
+    if (f.writers.size() == 0 && std::exchange(f.commuting, false)) f.before_commuting.clear();
     const box inner = f.where.common(part);
     f.where.without(part, [&](const box& outer) { // before the others in the list, which is being gone through
       auto p = piece(f, outer);
@@ -162,6 +163,7 @@ void object_state::cut_tiles(const std::array<std::int32_t, 3>& size) {
   tile = size;
   cell_count = count;
   many = std::move(cells);
+  tiled = true;
 }
 
 } // namespace tern::hetero::detail

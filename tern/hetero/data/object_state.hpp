@@ -43,11 +43,11 @@ struct transfer;
 struct fragment {
   // What each task that is submitted looks at comes first.
   std::unique_ptr<fragment> next; ///< of the same cell
-  /// Exactly one writer, several that commute, or none yet.
+  /// One writer, several that commute, or none: yet, or any more (dependencies::leave).
   task_list writers, readers;
   /// While the writers commute: what each of them follows.
   task_list before_commuting;
-  bool commuting = false;
+  bool commuting = false; ///< then there are writers
   box where;
   bool lost = false;       ///< it was written, but the only device that had it is gone
   std::uint64_t valid = 0; ///< in instance i: bit i
@@ -138,13 +138,14 @@ struct object_state {
 
   byte_buffer landed; ///< the host's memory, if it came from elsewhere (passage/incoming.hpp); under the lock
 
-  // A task that is submitted looks at what follows, up to `first.readers`: it lies together.
+  // A submitted task looks at what follows, up to `first.readers`: it is one line of a cache.
   alignas(64) tern::detail::spin_lock lock;
+  bool tiled = false;                    ///< `many` is in the place of `first`
   std::atomic<std::uint32_t> handles{1}; ///< objects and views of the user's
-  /// Cells of a regular grid, each with one fragment or more, none of which reaches beyond it. One
-  /// cell at first.
-  std::vector<fragment> many; ///< in the place of `first`, once it has been cut into tiles
   fragment first;
+  /// Cells of a regular grid, each with one fragment or more, none of which reaches beyond it, once
+  /// it has been cut into tiles.
+  std::vector<fragment> many;
   std::array<std::int32_t, 3> tile, cell_count{1, 1, 1};
   std::size_t not_on_host = 1;          ///< fragments
   std::size_t elsewhere = 0;            ///< instances beside the host's
@@ -165,7 +166,6 @@ struct object_state {
   void prefetch() const noexcept {
     __builtin_prefetch(this);
     __builtin_prefetch(&lock, 1);
-    __builtin_prefetch(&first.readers, 1);
   }
   /// Has this part of it `large_bytes` or more?
   bool is_large(const box& part) const noexcept {
@@ -176,7 +176,7 @@ struct object_state {
 
   /// Calls `f(fragment&)` for those that meet the box.
   template <class F> void each(const box& part, F&& f) {
-    if (many.empty()) {
+    if (!tiled) {
       each_of(first, part, f);
       return;
     }
@@ -194,7 +194,7 @@ struct object_state {
                        static_cast<std::size_t>(x)],
                   part, f);
   }
-  bool uncut() const noexcept { return many.empty() && !first.next; }
+  bool uncut() const noexcept { return !tiled && !first.next; }
   /// Cuts fragments so that each lies within the box or outside it.
   void cut(const box& part);
   /// Cuts into a grid of tiles, at once; does nothing if it has been cut before.

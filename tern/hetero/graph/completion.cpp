@@ -55,8 +55,14 @@ task_record* task_execution::complete(task_record* t, bool may_run_here) noexcep
 
 task_record* task_execution::complete_uncounted(task_record* t, bool may_run_here) noexcept {
   destroy_work(t);
-  if (t->flags & (task_record::acquired | task_record::commutes | task_record::placed)) [[unlikely]]
+  if ((t->flags & own_ways) == 0) {
+    if (t->use_count == 1 && forget(t)) {
+      records_.free(t);
+      return nullptr;
+    }
+  } else if (t->flags & (task_record::acquired | task_record::commutes | task_record::placed)) [[unlikely]] {
     finish_slowly(t);
+  }
   const bool bad = t->has_failed();
   if (bad) {
     outstanding_.note_failure(t);
@@ -95,6 +101,17 @@ task_record* task_execution::complete_uncounted(task_record* t, bool may_run_her
   }
   records_.unreference(t);
   return next;
+}
+
+bool task_execution::forget(task_record* t) noexcept {
+  // relaxed: one that comes to follow it just now is seen below, or when the list is closed.
+  if (t->successors.load(std::memory_order_relaxed) != 0 || !t->sound() || !dependencies::leave(t)) return false;
+  // Tasks that are to follow it were put into its list under the object's lock, by which it was
+  // found. Now it cannot be found any more.
+  if (t->successors.load(std::memory_order_relaxed) == 0 && t->references.load(std::memory_order_acquire) == 2)
+    return true;
+  t->references.fetch_sub(1, std::memory_order_relaxed); // the object's; its own is left
+  return false;
 }
 
 void task_execution::give_up(task_record* t) noexcept {

@@ -92,10 +92,11 @@ void dependencies::order(task_record* t, access_mode how, fragment& f, task_reco
       if (others(w)) follow(t, w, kind);
     for (task_record* r : f.readers)
       if (others(r)) follow(t, r, order_edge);
+    const bool had_writers = f.writers.size() > 0; // else they do not commute: that line is not looked at
     f.readers.clear();
     f.writers.clear();
     f.writers.add_new(t);
-    if (f.commuting) {
+    if (had_writers && f.commuting) {
       f.commuting = false;
       f.before_commuting.clear();
     }
@@ -158,7 +159,7 @@ bool writes_one(const task_record& t) noexcept {
 }
 /// Under the lock. Has the object one fragment, with at most one task that wrote it and none else?
 bool has_writer_only(const object_state& o) noexcept {
-  return o.uncut() && o.first.writers.size() < 2 && o.first.readers.size() == 0 && !o.first.commuting;
+  return o.uncut() && o.first.writers.size() < 2 && o.first.readers.size() == 0;
 }
 } // namespace
 
@@ -173,6 +174,7 @@ bool dependencies::take_over(task_record* t, task_record*& before) noexcept {
     writers.add_first(t);
     return true;
   }
+  if (o.first.commuting) return false;
   // acquire, both: what it did is ours to see. Its list of successors may not be closed yet, but it
   // has nothing to tell any more.
   if (const task_record* const last = *writers.begin(); !last->is_done() || last->has_failed()) return false;
@@ -184,6 +186,7 @@ bool dependencies::leave(task_record* t) noexcept {
   if (!writes_one(*t)) return false;
   object_state& o = *t->slots[0].of.object;
   const std::lock_guard hold(o.lock); // what comes later sees what the task did by this lock
+  // If it is the writer, the fragment is not `commuting`: that line is not looked at.
   return has_writer_only(o) && o.first.writers.release_only(t);
 }
 

@@ -65,6 +65,14 @@ public:
   /// The same, but it is not counted as completed: the caller does that, soon. \pre it is on no
   /// account (`task_record::on_account`).
   task_record* complete_uncounted(task_record* t, bool may_run_here) noexcept;
+  /// A task has run that writes one object: the object forgets it, unless it has failed or others
+  /// follow it. \return nothing knows the task any more, and its record is the caller's. Else it is
+  /// to be completed. \pre it has none of `own_ways`.
+  [[nodiscard]] static bool forget(task_record* t) noexcept;
+  /// Flags of tasks of which more is known than what they use and what they run.
+  static constexpr std::uint16_t own_ways = task_record::placed | task_record::acquired | task_record::commutes |
+                                            task_record::hidden | task_record::handled | task_record::on_account |
+                                            task_record::waits_release;
   /// A task that has failed is not going to be submitted.
   void give_up(task_record* t) noexcept;
   /// \return false if it has begun, or is done.

@@ -68,9 +68,7 @@ public:
   }
   void run(task_record* t) noexcept {
     ++ran_;
-    constexpr std::uint16_t own_ways = task_record::placed | task_record::hidden | task_record::handled |
-                                       task_record::on_account | task_record::waits_release;
-    if ((t->flags & own_ways) != 0 || !t->sound() || trace::on()) [[unlikely]]
+    if ((t->flags & task_execution::own_ways) != 0 || !t->sound() || trace::on()) [[unlikely]]
       return home_.execution().run_here(t);
     ++plain_;
     worker_.running->task = t; // task_execution::task_here
@@ -80,13 +78,8 @@ public:
       fail(t, std::current_exception());
     }
     ++ended_;
-    if (t->sound() && !t->work->destroy && dependencies::leave(t)) [[likely]] {
-      // Tasks that are to follow it were put into its list under the object's lock, by which it was
-      // found. Now it cannot be found any more.
-      if (t->successors.load(std::memory_order_relaxed) == 0 && t->references.load(std::memory_order_acquire) == 2)
-        return keep(t);
-      t->references.fetch_sub(1, std::memory_order_relaxed); // the object's; its own is left
-    }
+    if (!t->work->destroy && task_execution::forget(t)) [[likely]]
+      return keep(t);
     home_.execution().complete_uncounted(t, false);
   }
 
