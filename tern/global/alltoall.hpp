@@ -24,7 +24,7 @@
 /// **Codecs** (codec.hpp): none given is the job's, `--tern-global-codec`. A lossless one encodes
 /// parts of 64 KiB and more, if that makes them smaller. `auto` decides for each peer, by what
 /// sending, encoding and decoding have taken: it encodes if that is expected to take less than 0.9
-/// of the time. A lossy codec encodes all, so that results do not depend on time.
+/// of the time. A lossy codec encodes all, if not told `auto`: results do not depend on time.
 ///
 /// \throws error(invalid_argument) for extents that cannot be cut so, counts that do not add up, a
 /// codec that does not take the elements; error(invalid_option) for an unknown one;

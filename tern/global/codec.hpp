@@ -14,6 +14,10 @@
 /// | `zfp:accuracy=1e-3` | zfp, as many bits as keep each error below that | no |
 /// | `zfp:reversible` | zfp, as many bits as keep everything | yes |
 ///
+/// `auto` as a parameter, as in `zstd:auto` or `zfp:rate=16,auto`, encodes only where measurements
+/// say that it is quicker; `auto` alone is `zstd:auto`. With a lossy codec the digits that arrive
+/// then depend on the time of day: without `auto` it encodes everything.
+///
 /// zfp takes arrays of float and double, in their own dimensions. It has blocks of 4 elements in
 /// each dimension; dimensions of one element do not count. **A lossy codec is never a default**: it
 /// is what a call says.
@@ -85,7 +89,8 @@ template <class T, int N> array_shape shape_of(const extents<N>& size) noexcept 
 /// process of the job. Threads: all functions from any, on several at once; they do not wait.
 class codec {
 public:
-  /// \param text as users write it, in the form that a second codec can be made of: all parameters.
+  /// \param text as users write it, in the form that a second codec can be made of: all parameters
+  /// but `auto`, which says nothing of the bytes.
   /// \param lossless decoding gives each byte back.
   codec(std::string text, bool lossless) : text_(std::move(text)), lossless_(lossless) {}
   virtual ~codec() = default;
@@ -94,6 +99,7 @@ public:
 
   const std::string& text() const noexcept { return text_; } ///< "zfp:rate=16"
   bool lossless() const noexcept { return lossless_; }
+  bool decides() const noexcept { return decides_; } ///< `auto`: may leave elements as they are
   /// \return why it does not take such arrays; empty: it does.
   virtual std::string refuses(const array_shape&) const { return {}; }
   /// More bytes than this `encode` never makes. \pre it takes them; so below.
@@ -108,8 +114,10 @@ public:
   virtual void decode(const array_shape& s, std::span<const std::byte> from, std::span<std::byte> to) const = 0;
 
 private:
+  friend std::shared_ptr<const codec> make_codec(std::string_view text);
   const std::string text_;
   const bool lossless_;
+  bool decides_ = false;
 };
 
 /// `global-codec`: none, zstd or auto, for what names no codec.
@@ -123,9 +131,9 @@ struct codec_kind {
 };
 /// All that the program has, by name.
 std::vector<codec_kind> codecs();
-/// \param text `zstd:level=3`; of zfp `zfp:reversible` too. \throws error(invalid_option) that
-/// lists the names there are, or names a wrong parameter; error(unsupported) that names the package
-/// that Tern was built without. Any thread.
+/// \param text `zstd:level=3`; of zfp `zfp:reversible` too; all take `auto`. \throws
+/// error(invalid_option) that lists the names there are, or names a wrong parameter;
+/// error(unsupported) that names the package that Tern was built without. Any thread.
 std::shared_ptr<const codec> make_codec(std::string_view text);
 /// \throws error(invalid_argument) that names the codec and the array, if that is not for this.
 void check_codec(const codec& c, const array_shape& s);

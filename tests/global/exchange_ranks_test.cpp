@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // All-to-all exchange of objects, on every transport and several kinds of devices.
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -68,6 +71,52 @@ TERN_RANK_TEST(of_each_size_and_lossless_codec) {
     for (const int n : {1, 100, 5000, 40000})
       if (n * tern::size() <= 160000) exchange_numbers(n, codec);
   }
+}
+
+// Each part in several chunks, and what comes is what the codec makes of the whole part.
+TERN_RANK_TEST(in_chunks) {
+  if (tern::size() > 4) return;
+  constexpr int n = 150001;
+  for (const char* const codec : {"none", "zstd", "auto", "none:auto"})
+    if (std::string(codec).starts_with("none") || there_is("zstd")) exchange_numbers(n, codec);
+  if (!there_is("zfp:rate=8")) return;
+  const int ranks = tern::size();
+  const auto element = [](int from, int i) {
+    return std::sin(static_cast<float>(from) + 0.01f * static_cast<float>(i));
+  };
+  hetero_object<float> mine(n * ranks), got(n * ranks);
+  {
+    const auto v = mine.host(access_mode::write).get();
+    for (int i = 0; i < n * ranks; ++i) v(i) = element(tern::rank(), i);
+  }
+  for (const char* const text : {"zfp:rate=4", "zfp:rate=8", "zfp:rate=20", "zfp:accuracy=0.01", "zfp:rate=8,auto"}) {
+    tern::alltoall(world(), mine, got, text);
+    const auto codec = tern::global::make_codec(text);
+    const auto shape = tern::global::shape_of<float, 1>({n});
+    std::vector<float> raw(n), wanted(n);
+    std::vector<std::byte> encoded(codec->bound(shape));
+    const auto v = got.host(access_mode::read).get();
+    for (int r = 0; r < ranks; ++r) {
+      for (int i = 0; i < n; ++i) raw[static_cast<std::size_t>(i)] = element(r, tern::rank() * n + i);
+      const std::size_t made = codec->encode(shape, std::as_bytes(std::span(raw)), encoded);
+      codec->decode(shape, std::span(encoded).first(made), std::as_writable_bytes(std::span(wanted)));
+      const auto came = std::as_bytes(std::span(v.data() + r * n, n));
+      const auto is = [&](const std::vector<float>& x) { return std::memcmp(came.data(), x.data(), came.size()) == 0; };
+      const bool may_be_raw = r == tern::rank() || codec->decides();
+      TERN_EXPECT(is(wanted) ? r != tern::rank() : may_be_raw && is(raw));
+    }
+  }
+}
+
+// Ranks that have other sizes, and so other numbers of chunks, are told, and do not wait.
+TERN_RANK_TEST(chunks_of_other_parts_are_refused) {
+  if (tern::size() < 2 || tern::size() > 4 || !there_is("zfp:rate=8")) return;
+  const std::int64_t n = (tern::rank() == 0 ? 300000 : 100000) * tern::size();
+  hetero_object<float> x(n, 1.0f), y(n);
+  TERN_EXPECT_ERROR(tern::alltoall(world(), x, y, "zfp:rate=8"), errc::invalid_data, "");
+  TERN_EXPECT_ERROR(tern::alltoall(world(), x, y, tern::rank() == 0 ? "zfp:rate=8" : "none"), errc::invalid_data, "");
+  tern::barrier();
+  exchange_numbers(10, "");
 }
 
 TERN_RANK_TEST(makes_fewer_bytes_where_that_is_wanted) {

@@ -47,6 +47,23 @@ per_case<model> all;
 std::string text(std::int64_t n) { return std::to_string(n); }
 int any_rank() { return static_cast<int>(rolls().below(size())); }
 
+bool there_is_zstd() {
+  static const bool there = [] {
+    try {
+      tern::global::make_codec("zstd");
+      return true;
+    } catch (const tern::error&) {
+      return false;
+    }
+  }();
+  return there;
+}
+/// One that keeps everything.
+const char* any_codec() {
+  static constexpr const char* names[] = {"none", "none:auto", "zstd", "zstd:auto"};
+  return names[rolls().below(there_is_zstd() ? 4 : 2)];
+}
+
 /// Knobs of options.
 void limit(tern::options& of, std::int64_t kibibytes) {
   if (kibibytes > 0) of.set(tern::global::detail::landing_option, text(kibibytes) + "K");
@@ -59,6 +76,10 @@ const tern::property::option_knob ahead_knob{"ahead", [](tern::options& of, std:
                                              }};
 const tern::property::option_knob verify_knob{
     "verified", [](tern::options& of, std::int64_t value) { of.set(tern::global::detail::verify_option, value != 0); }};
+const tern::property::option_knob codec_knob{"codec", [](tern::options& of, std::int64_t value) {
+                                               if (value > 0 && there_is_zstd())
+                                                 of.set(tern::global::codec_option, value == 1 ? "zstd" : "auto");
+                                             }};
 const tern::property::option_knob devices_knob{"devices", [](tern::options& of, std::int64_t value) {
                                                  if (value == 0) return;
                                                  of.set(tern::hetero::hetero_devices, "host,simulated");
@@ -165,7 +186,7 @@ void wait_for_tasks() {
 TERN_PROPERTY(objects_arrive_as_they_were_sent,
               "ranks=1..8 workers=1..3 faults=delay:reorder:slow:pause network=any room=0..8 aggregate=0..2 "
               "objects=1..4 steps=1..30 elements=1..6000 moves=0..3 failing=0..2 devices=0..2 landing=0..40 ahead=0..4 "
-              "verified=0..1 large=0..1") {
+              "verified=0..1 large=0..1 codec=0..2") {
   std::vector<tern::mobile_ptr<block>> blocks;
   const auto own = tern::create<block>();
   blocks = tern::broadcast(tern::gather(own));
@@ -206,7 +227,10 @@ TERN_PROPERTY(objects_arrive_as_they_were_sent,
     case 1:
     case 2:
       ++all->sent;
-      tern::send<&take>(any_rank(), x.value, hops, x.object);
+      if (rolls().chance(0.3))
+        tern::send<&take>(any_rank(), x.value, hops, tern::compressed(x.object, any_codec()));
+      else
+        tern::send<&take>(any_rank(), x.value, hops, x.object);
       break;
     case 3:
     case 4:

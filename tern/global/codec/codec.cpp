@@ -16,8 +16,7 @@ namespace tern::global {
 
 const option<std::string> codec_option{"global-codec", "none",
                                        "a lossless codec for device data of 64 KiB and more that travel without one: "
-                                       "none; zstd; or auto, which is zstd in "
-                                       "those exchanges of which measurements say that it pays",
+                                       "none; zstd; or auto, which is zstd where measurements say that it pays",
                                        one_of({"none", "zstd", "auto"})};
 
 namespace {
@@ -44,13 +43,16 @@ public:
   }
 };
 
-// Parameters that are a word alone become NAME=yes.
-std::string with_values(std::string_view list) {
+// Parameters that are a word alone become NAME=yes. `auto` is of all codecs, and is taken out.
+std::string with_values(std::string_view list, bool& decides) {
   std::string all;
   while (!list.empty()) {
     const std::size_t comma = list.find(',');
     const std::string_view one = list.substr(0, comma);
-    all += (all.empty() ? "" : ",") + std::string(one) + (one.find('=') == one.npos && !one.empty() ? "=yes" : "");
+    if (one == "auto" && !decides)
+      decides = true;
+    else
+      all += (all.empty() ? "" : ",") + std::string(one) + (one.find('=') == one.npos && !one.empty() ? "=yes" : "");
     if (comma != list.npos && comma + 1 == list.size()) all += ','; // refused as it is
     list = comma == list.npos ? std::string_view() : list.substr(comma + 1);
   }
@@ -108,7 +110,7 @@ std::vector<codec_kind> codecs() {
 }
 
 std::shared_ptr<const codec> make_codec(std::string_view text) {
-  const policy_text parts = split_policy(text);
+  const policy_text parts = split_policy(text == "auto" ? "zstd:auto" : text);
   const std::vector<codec_kind> all = codecs();
   const auto kind = std::find_if(all.begin(), all.end(), [&](const codec_kind& k) { return k.name == parts.name; });
   if (kind == all.end()) {
@@ -118,9 +120,11 @@ std::shared_ptr<const codec> make_codec(std::string_view text) {
                 tern::detail::nearest_of(parts.name, names, "there are"));
   }
   if (!kind->package.empty()) throw detail::without_library(kind->name, kind->package);
-  policy_parameters given(parts.name, with_values(parts.rest), "codec");
-  std::shared_ptr<const codec> made = kind->make(given);
+  bool decides = false;
+  policy_parameters given(parts.name, with_values(parts.rest, decides), "codec");
+  std::shared_ptr<codec> made = kind->make(given);
   given.finish();
+  made->decides_ = decides;
   if (made->text().size() > detail::longest_codec)
     throw error(errc::invalid_option, "the codec \"" + made->text() + "\" has too long a text",
                 "give it a text of at most " + std::to_string(detail::longest_codec) + " characters");

@@ -40,41 +40,55 @@ std::shared_ptr<const codec> codec_of(const frame_header& h, const array_shape& 
 
 } // namespace
 
-void finish_frame(const codec& c, const array_shape& s, std::span<std::byte> frame) {
+void finish_frame(const codec& c, const array_shape& s, std::span<std::byte> frame, chunk_place at) {
   frame_header h;
   h.stored = frame.size() - frame_prefix;
   h.extent = s.extent;
   h.element = s.element;
   h.kind = static_cast<std::uint8_t>(s.kind);
+  h.chunk = at.chunk;
+  h.chunks = at.chunks;
   std::copy(c.text().begin(), c.text().end(), h.codec.begin());
   std::memcpy(frame.data(), &h, sizeof h);
   const std::uint64_t sum = checksum_of(frame);
   std::memcpy(frame.data(), &sum, sizeof sum);
 }
 
-byte_buffer encode_frame(const codec& c, const array_shape& s, std::span<const std::byte> elements) {
+byte_buffer encode_frame(const codec& c, const array_shape& s, std::span<const std::byte> elements, chunk_place at) {
   byte_buffer frame(frame_prefix + c.bound(s));
   const std::size_t stored = c.encode(s, elements, frame.bytes().subspan(frame_prefix));
   frame.resize(frame_prefix + stored);
-  finish_frame(c, s, frame.bytes());
+  finish_frame(c, s, frame.bytes(), at);
   return frame;
 }
 
-void decode_frame(std::span<const std::byte> frame, const array_shape& wanted, std::span<std::byte> to) {
+std::shared_ptr<const codec> decode_frame(std::span<const std::byte> frame, const array_shape& wanted,
+                                          std::span<std::byte> to, chunk_place at) {
   if (frame.size() < frame_prefix) bad_frame(wanted, "has " + std::to_string(frame.size()) + " bytes in all");
   frame_header h;
   std::memcpy(&h, frame.data(), sizeof h);
   if (h.checksum != checksum_of(frame)) bad_frame(wanted, "is damaged: its checksum differs");
-  if (h.unused != 0) bad_frame(wanted, "is of another version of Tern");
   if (h.stored != frame.size() - frame_prefix)
     bad_frame(wanted, "says " + std::to_string(h.stored) + " bytes of itself, and has " +
                           std::to_string(frame.size() - frame_prefix));
   if (h.extent != wanted.extent || h.element != wanted.element || h.kind != static_cast<std::uint8_t>(wanted.kind))
     bad_frame(wanted, "is of another shape or type");
+  if (chunk_place{h.chunk, h.chunks} != at)
+    bad_frame(wanted, "is chunk " + std::to_string(h.chunk) + " of " + std::to_string(h.chunks) + ", not " +
+                          std::to_string(at.chunk) + " of " + std::to_string(at.chunks));
   const std::shared_ptr<const codec> c = codec_of(h, wanted);
   if (const std::string why = c->refuses(wanted); !why.empty())
     bad_frame(wanted, "is encoded by " + c->text() + ": " + why);
   c->decode(wanted, frame.subspan(frame_prefix), to);
+  return c;
+}
+
+std::optional<chunk_place> place_of_frame(std::span<const std::byte> frame) noexcept {
+  if (frame.size() < frame_prefix) return {};
+  frame_header h;
+  std::memcpy(&h, frame.data(), sizeof h);
+  if (h.chunk >= h.chunks || h.checksum != checksum_of(frame)) return {};
+  return chunk_place{h.chunk, h.chunks};
 }
 
 } // namespace tern::global::detail

@@ -110,11 +110,30 @@ TEST(frames, of_other_arrays_are_refused) {
     EXPECT_THAT(with([](frame_header& h) { h.extent[1] = -5; }), HasSubstr("another shape"));
     EXPECT_THAT(with([](frame_header& h) { h.element = 8; }), HasSubstr("another shape"));
     EXPECT_THAT(with([](frame_header& h) { h.kind = 77; }), HasSubstr("another shape"));
-    EXPECT_THAT(with([](frame_header& h) { h.unused = 1; }), HasSubstr("another version"));
+    EXPECT_THAT(with([](frame_header& h) { h.chunks = 3; }), HasSubstr("is chunk 0 of 3, not 0 of 1"));
+    EXPECT_THAT(with([](frame_header& h) { h.chunk = 1; }), HasSubstr("is chunk 1 of 1, not 0 of 1"));
     EXPECT_THAT(with([](frame_header& h) { h.codec.fill('x'); }), HasSubstr("there is no codec"));
     EXPECT_THAT(with([](frame_header& h) { h.codec.back() = 'x'; }), HasSubstr("names its codec wrongly"));
     EXPECT_THAT(with([](frame_header& h) { h.codec = {"zfp:rate=99"}; }), HasSubstr("cannot be decoded"));
   }
+}
+
+TEST(frames, know_their_place) {
+  const auto x = elements();
+  byte_buffer frame = encode_frame(*make_codec("none"), shape, std::as_bytes(std::span(x)), {2, 5});
+  EXPECT_EQ(place_of_frame(frame.bytes()), (chunk_place{2, 5}));
+  std::vector<float> back(n);
+  decode_frame(frame.bytes(), shape, std::as_writable_bytes(std::span(back)), {2, 5});
+  EXPECT_EQ(back, x);
+  EXPECT_FALSE(place_of_frame(frame.bytes().first(50)));
+  frame[40] ^= std::byte{1};
+  EXPECT_FALSE(place_of_frame(frame.bytes())); // damaged
+  frame_header h;
+  std::memcpy(&h, frame.data(), sizeof h);
+  h.chunk = h.chunks;
+  std::memcpy(frame.data(), &h, sizeof h);
+  sign(frame);
+  EXPECT_FALSE(place_of_frame(frame.bytes())); // there is no such chunk
 }
 
 TEST(frames, whose_codec_does_not_fit_are_refused) {

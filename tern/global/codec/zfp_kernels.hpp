@@ -128,7 +128,7 @@ TERN_FN zfp_bits zfp_encode_block(TERN_GLOBAL const float* in, int count, int bu
 TERN_KERNEL(encode, int n, int rate, TERN_GLOBAL const float* TERN_RESTRICT in,
             TERN_GLOBAL unsigned short* TERN_RESTRICT out) {
   TERN_REGION_IN((n + 3) / 4, 1, 1) {
-    const int first = 4 * item.x, units = rate / 4, blocks = (n + 3) / 4;
+    const int first = 4 * item.x, units = min(rate / 4, 8), blocks = (n + 3) / 4;
     const zfp_bits s = zfp_encode_block(in + first, min(n - first, 4), 4 * rate);
     for (int i = 0; i < units; ++i)
       out[item.x * units + i] = (unsigned short)(s.word[i >> 1] >> 16 * (i & 1) & 0xffffu);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <source_location>
@@ -19,6 +20,10 @@
 #include <tern/hetero/hetero_object.hpp>
 #include <tern/net/communicator.hpp>
 #include <tern/task/future.hpp>
+
+namespace tern::net::detail {
+class collective_call;
+} // namespace tern::net::detail
 
 namespace tern::global::detail {
 
@@ -86,16 +91,26 @@ public:
   void run();
 
 private:
-  bool encodes(std::size_t peer);
-  byte_buffer encoded(std::size_t peer);
-  void take(std::size_t peer, std::span<const std::byte> came);
+  struct peer_state;
+  void decide();
+  void send_all(net::detail::collective_call& all);
+  void receive_all(net::detail::collective_call& all);
+  void measure(double seconds);
   void keep_own();
+  byte_buffer encoded(std::size_t peer, std::size_t chunk);
+  std::size_t take_first(std::size_t peer, std::span<const std::byte> came);
+  void take_raw(std::size_t peer, std::span<const std::byte> came);
+  void decode(std::size_t peer, std::size_t chunk, std::span<const std::byte> frame);
+  void check_not_failed(std::size_t peer, std::span<const std::byte> came) const;
+  std::string rank_text(std::size_t peer) const;
+  template <class F> bool attempt(F&& f);
 
   const communicator ranks_;
   const std::source_location where_;
-  std::shared_ptr<const codec> codec_;
-  bool decides_ = false; ///< by measurements
+  std::shared_ptr<const codec> codec_; ///< null: none
   std::vector<part> out_, in_;
+  std::vector<std::unique_ptr<peer_state>> peers_;
+  std::exception_ptr failed_; ///< the first; all others are sent to and received from all the same
 };
 
 /// \throws error(invalid_argument) if `rows` is no multiple of `ranks`.

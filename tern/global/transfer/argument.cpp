@@ -9,6 +9,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/global/codec/frame.hpp>
+#include <tern/global/coding/device_codec.hpp>
 #include <tern/global/transfer/departure.hpp>
 #include <tern/global/transfer/transfer_table.hpp>
 #include <tern/hetero/passage/at_once.hpp>
@@ -66,7 +67,7 @@ packed_object::packed_object(hetero::detail::object_state* handle, const hetero:
 
 packed_object::packed_object(packed_object&& other) noexcept
     : part_(other.part_), of_(other.of_), codec_(std::move(other.codec_)), bytes_(other.bytes_), sum_(other.sum_),
-      kind_(other.kind_), any_(other.any_), gives_(other.gives_), fits_inside_(other.fits_inside_),
+      kind_(other.kind_), rate_(other.rate_), any_(other.any_), gives_(other.gives_), fits_inside_(other.fits_inside_),
       in_body_(other.in_body_), handle_(std::exchange(other.handle_, nullptr)), leaves_(std::move(other.leaves_)) {}
 
 packed_object::~packed_object() {
@@ -76,13 +77,26 @@ packed_object::~packed_object() {
 
 void packed_object::begin() const {
   kind_ = hetero::detail::kind_that_has(*handle_, part_);
+  std::array<std::int32_t, 3> extent{};
+  for (std::size_t i = 0; i < 3; ++i) extent[i] = static_cast<std::int32_t>(part_.extent(i));
+  const array_shape shape = shape_in(extent, of_);
+  if (codec_ && kind_ != hetero::device_kind::host && of_.dimensions == 1) rate_ = kernel_rate(*codec_, shape);
+  if (rate_ != 0) return begin_on_device();
   auto leaves = std::make_shared<departure>(transfer_table::here(), net::node::here(), std::exchange(handle_, nullptr),
-                                            part_, gives_, static_cast<bool>(codec_));
-  if (codec_) {
-    std::array<std::int32_t, 3> extent{};
-    for (std::size_t i = 0; i < 3; ++i) extent[i] = static_cast<std::int32_t>(part_.extent(i));
-    leaves->encode_by(codec_, shape_in(extent, of_));
-  }
+                                            part_, gives_);
+  if (codec_) leaves->encode_by(codec_, shape);
+  departure::begin(leaves);
+  leaves_ = std::move(leaves);
+}
+
+// A task encodes them where they are, and what it makes leaves as any object does.
+void packed_object::begin_on_device() const {
+  const auto all = hetero_object<float>::from_handle(std::exchange(handle_, nullptr));
+  encoded_object encoded = encode_on_device(all.part({part_.low[2]}, {part_.high[2]}), rate_, kind_);
+  const hetero::detail::box part = encoded.inside_part();
+  auto leaves =
+      std::make_shared<departure>(transfer_table::here(), net::node::here(), encoded.release_handle(), part, true);
+  leaves->always_sum();
   departure::begin(leaves);
   leaves_ = std::move(leaves);
 }
@@ -187,8 +201,10 @@ void packed_object::follow(descriptor& d, output_archive& ar) const {
   transfer_table& table = transfer_table::here();
   if (!leaves_) begin();
   d.how = form::follows;
-  d.kind = static_cast<std::uint16_t>(kind_);
-  if (codec_) d.coded = codec_->lossless() ? coding::maybe : coding::always;
+  d.kind = static_cast<std::uint8_t>(kind_);
+  d.rate = static_cast<std::uint8_t>(rate_);
+  if (codec_) d.coded = codec_->lossless() || codec_->decides() ? coding::maybe : coding::always;
+  if (rate_ != 0) d.coded = coding::blocks;
   d.number = table.announce(std::move(leaves_));
   ar.on_abandon([&table, number = d.number] { table.drop(number); });
 }
@@ -201,6 +217,22 @@ void verify(const descriptor& d, std::span<const std::byte> bytes, const element
                 "a hetero_object<" + std::string(of.name) + "> of " + std::to_string(bytes.size()) +
                     " bytes from rank " + std::to_string(d.origin) + " has another checksum than where it left",
                 "the network, or memory, is not reliable (--tern-global-verify)");
+}
+
+// What comes is an object of its own, from which a task decodes, where it has landed.
+void ask_for_blocks(input_archive& ar, const descriptor& d, hetero::detail::object_state& made) {
+  hetero::detail::add_handle(made);
+  auto into = hetero_object<float>::from_handle(&made);
+  const encoded_object encoded(encoded_units(into.count(), d.rate));
+  const auto kind = static_cast<hetero::device_kind>(d.kind);
+  const std::uint8_t device = hetero::detail::device_to_land_on(*encoded.inside(), kind);
+  ar.on_complete([d, into = std::move(into), encoded, device, kind = device != 0 ? kind : hetero::device_kind::host,
+                  what = hetero::detail::text_of(made, hetero::detail::all_of(made)),
+                  coming = std::make_unique<hetero::detail::incoming>(*encoded.inside())]() mutable {
+    const std::size_t bytes = static_cast<std::size_t>(encoded.count()) * sizeof(std::uint16_t);
+    transfer_table::here().request(d.origin, d.number, bytes, std::move(coming), "encoded " + what, device);
+    decode_on_device(encoded, d.rate, into, kind);
+  });
 }
 
 } // namespace
@@ -240,6 +272,10 @@ hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, 
     hetero::detail::land_at_once(*made, hetero::detail::own_memory(std::move(*body)));
     break;
   case form::follows:
+    if (d.coded == coding::blocks) {
+      ask_for_blocks(ar, d, *made);
+      break;
+    }
     ar.on_complete([d, bytes, shape = shape_in(d.extent, wanted),
                     what = hetero::detail::text_of(*made, hetero::detail::all_of(*made)),
                     device = hetero::detail::device_to_land_on(*made, static_cast<hetero::device_kind>(d.kind)),

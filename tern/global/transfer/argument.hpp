@@ -40,6 +40,7 @@ public:
 
 private:
   void begin() const;
+  void begin_on_device() const;
   void store(output_archive& ar, descriptor d) const;
   bool has_become_body(const byte_buffer& body);
   bool copies_at_once(std::byte* to) const;
@@ -50,6 +51,7 @@ private:
   std::size_t bytes_ = 0;
   std::uint64_t sum_ = 0;                                        ///< of the body, if it is verified
   mutable hetero::device_kind kind_ = hetero::device_kind::host; ///< of the device that has the elements
+  mutable int rate_ = 0;                                         ///< at which kernels encode them; 0: they do not
   bool any_, gives_ = false, fits_inside_ = false, in_body_ = false;
   mutable hetero::detail::object_state* handle_; ///< until the departure has it
   mutable std::shared_ptr<departure> leaves_;

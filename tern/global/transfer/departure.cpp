@@ -6,7 +6,7 @@
 #include <utility>
 
 #include <tern/base/archive.hpp>
-#include <tern/global/codec/frame.hpp>
+#include <tern/global/coding/coder.hpp>
 #include <tern/net/call/remote_exception.hpp>
 #include <tern/net/packing/packing.hpp>
 
@@ -28,7 +28,11 @@ void departure::begin_by(begin_function how, const std::shared_ptr<departure>& s
   }
   self->ready_ = true; // no other thread knows it
   self->self_.reset();
-  if (self->data_.in_pieces()) self->stage(self);
+  if (self->is_staged()) self->stage(self, {.by = self->codec_, .shape = self->shape_});
+}
+
+bool departure::is_staged() const noexcept {
+  return data_.in_pieces() || (codec_ && !codec_->decides() && !data_.failure());
 }
 
 bool departure::is_here() noexcept {
@@ -51,7 +55,7 @@ void departure::answered(hetero::detail::outgoing&) noexcept {
     const std::lock_guard hold(guard_);
     self = std::move(self_);
   }
-  if (data_.in_pieces() && !dropped_.load(std::memory_order_acquire)) stage(self);
+  if (is_staged() && !dropped_.load(std::memory_order_acquire)) stage(self, {.by = codec_, .shape = shape_});
   {
     const std::lock_guard hold(guard_);
     ready_ = true;
@@ -61,11 +65,11 @@ void departure::answered(hetero::detail::outgoing&) noexcept {
 }
 
 // Not when they are asked for: the request's way hides behind the first copies.
-void departure::stage(std::shared_ptr<departure> self) noexcept {
+void departure::stage(std::shared_ptr<departure> self, piece_coding coding) noexcept {
   try {
     auto number = std::make_shared<std::uint64_t>(0);
     auto s = std::make_shared<staging>(
-        here_, owner_.slots(), data_, owner_.verifies(),
+        here_, owner_.slots(), data_, sums_ || owner_.verifies(), std::move(coding),
         [self = std::move(self), number](const std::exception_ptr& why) { self->left(*number, why); });
     *number = owner_.enter(s);
     pieces_ = s;
@@ -134,20 +138,13 @@ void departure::leave_or_tell() noexcept {
 }
 
 void departure::leave() noexcept {
-  if (pieces_) return pieces_->send_to(to_->rank, to_->landing);
-  if (codec_ && !data_.failure()) {
-    // Encoding takes long, and whoever came last may be where messages arrive.
-    try {
-      return here_.fibers().spawn([self = shared_from_this()] { self->depart(); }, {.name = "data are encoded"});
-    } catch (...) { // no memory for a fiber: then here
-    }
+  if (!pieces_ && codec_ && !data_.failure()) { // it decides, and the host has them
+    const auto known = coder::of(here_).ask(*codec_, shape_, {to_->rank, way::memory});
+    if (known != codec_advice::answer::raw)
+      stage(shared_from_this(), {.by = codec_, .shape = shape_, .known = known, .asked = true});
   }
+  if (pieces_) return pieces_->send_to(to_->rank, to_->landing);
   depart();
-}
-
-byte_buffer departure::encoded(byte_buffer elements) const {
-  byte_buffer frame = encode_frame(*codec_, shape_, elements.bytes());
-  return codec_->lossless() && frame.size() >= elements.size() ? std::move(elements) : std::move(frame);
 }
 
 void departure::depart() noexcept {
@@ -158,8 +155,7 @@ void departure::depart() noexcept {
       tell_failure(why);
     } else {
       byte_buffer body = take();
-      if (codec_) body = encoded(std::move(body));
-      const std::uint64_t sum = owner_.verifies() ? checksum(body.bytes()) : 0;
+      const std::uint64_t sum = sums_ || owner_.verifies() ? checksum(body.bytes()) : 0;
       byte_buffer head = pack(net::wire_header{data_message().id(), net::flag_range, to_->landing}, sum);
       here_.post(to_->rank, std::move(head), body, {.urgent = true});
     }

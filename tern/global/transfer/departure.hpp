@@ -46,14 +46,17 @@ public:
   };
 
   departure(owner& of, net::node& here, hetero::detail::object_state* handle, const hetero::detail::box& part,
-            bool gives, bool to_host = false) noexcept
-      : owner_(of), here_(here), data_(handle, part, gives, to_host) {}
-  /// They leave encoded, as a frame; but as they are if the codec is lossless and makes nothing
-  /// smaller. Before `begin`.
+            bool gives) noexcept
+      : owner_(of), here_(here), data_(handle, part, gives) {}
+  /// They leave encoded, in pieces that are frames; but as they are where a lossless codec makes
+  /// nothing smaller, or one that decides is not worth it. Before `begin`.
   void encode_by(std::shared_ptr<const codec> c, const array_shape& s) noexcept {
     codec_ = std::move(c);
     shape_ = s;
   }
+
+  /// They leave with checksums, whatever the job says. Before `begin`.
+  void always_sum() noexcept { sums_ = true; }
 
   /// Takes its place in the order of the object's tasks. \throws as outgoing::begin.
   static void begin(const std::shared_ptr<departure>& self);
@@ -83,13 +86,14 @@ private:
   using begin_function = bool (hetero::detail::outgoing::*)(listener&);
   static void begin_by(begin_function how, const std::shared_ptr<departure>& self);
   void answered(hetero::detail::outgoing&) noexcept override;
-  /// Its data are in pieces: begins to copy them out.
-  void stage(std::shared_ptr<departure> self) noexcept;
+  /// Do they leave in pieces, whoever asks for them? \pre answered.
+  bool is_staged() const noexcept;
+  /// Begins to copy them out.
+  void stage(std::shared_ptr<departure> self, piece_coding coding) noexcept;
   void leave_or_tell() noexcept;
   void leave() noexcept;
   void left(std::uint64_t stage, const std::exception_ptr& why) noexcept;
   void depart() noexcept;
-  byte_buffer encoded(byte_buffer elements) const;
   void tell_failure(const std::exception_ptr& why);
 
   owner& owner_;
@@ -97,6 +101,7 @@ private:
   hetero::detail::outgoing data_;
   std::shared_ptr<const codec> codec_; ///< null: none
   array_shape shape_;                  ///< for it
+  bool sums_ = false;
   struct destination {
     int rank;
     std::uint64_t landing;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <tern/base/error.hpp>
+#include <tern/global/coding/device_codec.hpp>
 #include <tern/hetero/devices.hpp>
 
 namespace tern::global::detail {
@@ -23,12 +24,17 @@ descriptor read_descriptor(input_archive& ar, const element_type& wanted, int ra
   descriptor d;
   ar(d);
   if (d.how == form::none) {
-    if (d.room != 0 || d.number != 0 || d.coded != coding::none) bad(wanted, "is none, and has elements");
+    if (d.room != 0 || d.number != 0 || d.coded != coding::none || d.rate != 0)
+      bad(wanted, "is none, and has elements");
     return d;
   }
   if (d.how > form::stored) bad(wanted, "has form " + std::to_string(static_cast<std::uint32_t>(d.how)));
-  if (d.coded > coding::always || (d.coded != coding::none && (d.how != form::follows || d.room != 0)))
+  if (d.coded > coding::blocks || (d.coded != coding::none && (d.how != form::follows || d.room != 0)))
     bad(wanted, "has coding " + std::to_string(static_cast<std::uint32_t>(d.coded)));
+  const bool may_be_blocks = wanted.kind == element_kind::float32 && wanted.dimensions == 1;
+  if (d.coded == coding::blocks ? !may_be_blocks || d.rate == 0 || d.rate > largest_kernel_rate || d.rate % 4 != 0
+                                : d.rate != 0)
+    bad(wanted, "is encoded at rate " + std::to_string(d.rate));
   if (d.element != wanted.hash) bad(wanted, "has elements of another type, or other dimensions");
   std::uint64_t count = 1;
   const std::uint64_t most = std::numeric_limits<std::int64_t>::max() / wanted.bytes;
@@ -44,6 +50,7 @@ descriptor read_descriptor(input_archive& ar, const element_type& wanted, int ra
   if (d.kind != 0 && (d.how != form::follows || d.kind >= hetero::device_kinds_most))
     bad(wanted, "is on a device of kind " + std::to_string(d.kind));
   if ((d.how == form::follows || sums) != (d.number != 0)) bad(wanted, "has number " + std::to_string(d.number));
+  if (d.coded == coding::blocks && count > most_kernel_elements) bad(wanted, "has more elements than are encoded so");
   if (d.room != 0 && d.room != count * wanted.bytes)
     bad(wanted, "has room for " + std::to_string(d.room) + " bytes, and needs " + std::to_string(count * wanted.bytes));
   if (d.how == form::inside && d.room == 0) bad(wanted, "is to be inside, where there is no room");

@@ -26,9 +26,10 @@ enum class form : std::uint8_t {
 
 /// What follows, if anything does.
 enum class coding : std::uint8_t {
-  none,  ///< the elements
-  maybe, ///< the elements, or a frame (codec/frame.hpp) of fewer bytes
-  always ///< a frame
+  none,   ///< the elements
+  maybe,  ///< pieces of elements, or frames (codec/frame.hpp) of fewer bytes
+  always, ///< frames
+  blocks  ///< what kernels make of floats at a rate (coding/device_codec.hpp), with checksums
 };
 
 /// Stands in the archive; behind it `room` bytes, which hold the elements if they are `inside`.
@@ -41,7 +42,8 @@ struct descriptor {
   std::int32_t origin = -1; ///< the rank that has them; -1: they are stored
   form how = form::none;
   coding coded = coding::none;
-  std::uint16_t kind = 0; ///< of the device that has elements that follow, as far as is known
+  std::uint8_t kind = 0; ///< of the device that has elements that follow, as far as is known
+  std::uint8_t rate = 0; ///< of blocks; else 0
   std::uint32_t room = 0;
 
   std::uint64_t count() const noexcept {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <tern/base/error.hpp>
-#include <tern/global/codec/frame.hpp>
+#include <tern/global/coding/coder.hpp>
 #include <tern/hetero/passage/landing.hpp>
 #include <tern/net/memory/bounded_lock.hpp>
 #include <tern/net/packing/packing.hpp>
@@ -21,7 +21,6 @@ struct landing::piece final : hetero::detail::piece_request {
   void over(std::exception_ptr failed) noexcept override {
     const std::unique_ptr<piece> self(this);
     const std::shared_ptr<landing> to = std::move(of);
-    const std::size_t bytes = body.size();
     body = {};
     to->landed(bytes, std::move(failed)); // what waits for the data goes first
     if (stage != 0)
@@ -30,6 +29,7 @@ struct landing::piece final : hetero::detail::piece_request {
   }
   std::shared_ptr<landing> of;
   byte_buffer body;
+  std::size_t bytes = 0; ///< of its elements
   net::wire_header h{};
   std::uint64_t stage = 0;
 };
@@ -46,14 +46,10 @@ landing::landing(net::node& here, owner& tells, std::unique_ptr<data_sink> into,
       bytes_(bytes), since_(tern::detail::rough_ticks()), placed_(false) {}
 
 void landing::take_all(byte_buffer body, const net::wire_header& h) {
-  if (coded_ == coding::always || (coded_ == coding::maybe && body.size() < bytes_)) return decode(std::move(body), h);
-  if (body.size() != bytes_)
+  if (body.size() != bytes_ || coded_ == coding::always)
     throw error(errc::invalid_data, "rank " + std::to_string(origin_) + " sent " + std::to_string(body.size()) +
-                                        " bytes of data in place of " + std::to_string(bytes_));
-  take_elements(std::move(body), h);
-}
-
-void landing::take_elements(byte_buffer body, const net::wire_header& h) {
+                                        " bytes of data in place of " + std::to_string(bytes_) +
+                                        (coded_ == coding::always ? " that are encoded" : ""));
   {
     const std::lock_guard hold(guard_);
     if (ended_) return here_.message_done(h); // it has been given up
@@ -74,23 +70,28 @@ void landing::take_elements(byte_buffer body, const net::wire_header& h) {
   here_.message_done(h);
 }
 
-// Takes long: in a fiber of its own. The message counts until the data have landed.
-void landing::decode(byte_buffer frame, const net::wire_header& h) {
+// Takes long: in a fiber of its own. The message counts until the elements have landed.
+void landing::decode(const hetero::detail::box& where, byte_buffer frame, const net::wire_header& h,
+                     std::uint64_t stage) {
   here_.fibers().spawn(
-      [self = shared_from_this(), h, frame = hetero::detail::own_memory(std::move(frame))]() mutable {
+      [self = shared_from_this(), where, h, stage, frame = hetero::detail::own_memory(std::move(frame))]() mutable {
+        array_shape s = self->shape_;
+        for (std::size_t d = 0; d < 3; ++d) s.extent[d] = static_cast<std::int32_t>(where.extent(d));
         byte_buffer elements;
+        std::exception_ptr failed;
         try {
-          elements = byte_buffer(self->bytes_);
-          decode_frame(frame.bytes(), self->shape_, elements.bytes());
+          elements = byte_buffer(s.bytes());
+          coder::of(self->here_).decode(frame.bytes(), s, elements.bytes());
         } catch (const error& e) {
-          self->fail(std::make_exception_ptr(
-              error(e.code(), "from rank " + std::to_string(self->origin_) + ": " + e.message(), e.hint())));
-          return self->here_.message_done(h);
+          failed = std::make_exception_ptr(
+              error(e.code(), "from rank " + std::to_string(self->origin_) + ": " + e.message(), e.hint()));
         } catch (...) {
-          self->fail(std::current_exception());
-          return self->here_.message_done(h);
+          failed = std::current_exception();
         }
-        self->take_elements(std::move(elements), h);
+        frame = {};
+        if (!failed) return self->put(where, std::move(elements), h, stage);
+        auto x = self->make_piece({}, s.bytes(), h, stage);
+        x.release()->over(std::move(failed));
       },
       {.name = "data are decoded"});
 }
@@ -99,18 +100,21 @@ void landing::take_piece(const piece_head& p, byte_buffer body, const net::wire_
   if (p.each == 0) throw error(errc::invalid_data, "rank " + std::to_string(origin_) + " sent a piece of no size");
   if (elsewhere_) return take_piece_aside(p, std::move(body), h);
   const hetero::detail::slices cut = into_->cut(static_cast<std::size_t>(p.each));
+  bool is_coded = false;
   {
     const std::lock_guard hold(guard_);
-    if (p.index != next_ || next_ >= cut.count() || (each_ != 0 && each_ != p.each) ||
-        body.size() != cut.bytes(static_cast<std::size_t>(p.index)))
-      throw bad_piece(p, body.size(), cut.count());
+    const bool known = p.index == next_ && next_ < cut.count() && (each_ == 0 || each_ == p.each);
+    const std::size_t bytes = known ? cut.bytes(static_cast<std::size_t>(p.index)) : 0;
+    is_coded = coded_ == coding::always || (coded_ == coding::maybe && body.size() < bytes);
+    if (!known || (!is_coded && body.size() != bytes)) throw bad_piece(p, body.size(), cut.count());
     ++next_;
     each_ = p.each;
-    come_ += body.size();
+    come_ += bytes;
     ++under_way_;
   }
   if (!std::exchange(placed_, true)) into_->lands_on(0);
-  put(cut.at(static_cast<std::size_t>(p.index)), std::move(body), h, p.stage);
+  const hetero::detail::box where = cut.at(static_cast<std::size_t>(p.index));
+  is_coded ? decode(where, std::move(body), h, p.stage) : put(where, std::move(body), h, p.stage);
 }
 
 // Whoever sends them says into how many they are cut: their sum is what counts.
@@ -143,12 +147,20 @@ error landing::bad_piece(const piece_head& p, std::size_t bytes, std::size_t cou
                                        (count == 0 ? "" : " of " + std::to_string(count)) + " was to come of " + what_);
 }
 
-void landing::put(const hetero::detail::box& where, byte_buffer body, const net::wire_header& h, std::uint64_t stage) {
+std::unique_ptr<landing::piece> landing::make_piece(byte_buffer body, std::size_t bytes, const net::wire_header& h,
+                                                    std::uint64_t stage) {
   auto x = std::make_unique<piece>();
   x->of = shared_from_this();
   x->body = std::move(body);
+  x->bytes = bytes;
   x->h = h;
   x->stage = stage;
+  return x;
+}
+
+void landing::put(const hetero::detail::box& where, byte_buffer body, const net::wire_header& h, std::uint64_t stage) {
+  const std::size_t bytes = body.size();
+  auto x = make_piece(std::move(body), bytes, h, stage);
   const std::byte* const from = x->body.data();
   into_->put(where, from, *x.release());
 }

@@ -75,11 +75,12 @@ public:
 
 private:
   struct piece;
+  std::unique_ptr<piece> make_piece(byte_buffer body, std::size_t bytes, const net::wire_header& h,
+                                    std::uint64_t stage);
   void put(const hetero::detail::box& where, byte_buffer body, const net::wire_header& h, std::uint64_t stage);
+  void decode(const hetero::detail::box& where, byte_buffer frame, const net::wire_header& h, std::uint64_t stage);
   void landed(std::size_t bytes, std::exception_ptr failed) noexcept;
   void end() noexcept;
-  void take_elements(byte_buffer body, const net::wire_header& h);
-  void decode(byte_buffer frame, const net::wire_header& h);
   void take_piece_aside(const piece_head& p, byte_buffer body, const net::wire_header& h);
   error bad_piece(const piece_head& p, std::size_t bytes, std::size_t count) const;
 

@@ -114,10 +114,10 @@ const net::handler_record& failure_message() noexcept { return failure_record; }
 const net::handler_record& ready_message() noexcept { return ready_record; }
 const net::handler_record& returned_message() noexcept { return returned_record; }
 
-// `auto` looks at what exchanges have measured: a message's pace is not known.
 transfer_table::transfer_table()
     : here_(net::node::here()), settings_(here_.opts()),
-      job_codec_(here_.opts()[codec_option] == "zstd" ? make_codec("zstd") : nullptr), budget_(settings_.landing) {
+      job_codec_(here_.opts()[codec_option] == "none" ? nullptr : make_codec(here_.opts()[codec_option])),
+      budget_(settings_.landing) {
   here_.report_on(*this);
 }
 transfer_table::~transfer_table() { here_.forget_part(*this); }

@@ -154,9 +154,12 @@ bool outgoing::in_one_piece() const noexcept {
   return (rows == 1 && slices == 1) || (where_.pitch == row && (slices == 1 || where_.slice == row * rows));
 }
 
-void outgoing::copy_to(std::byte* to) const noexcept {
-  copy_part(part_, where_.address, object_->host_layout, to, layout::packed(part_, object_->element));
+void outgoing::copy_piece_to(const box& piece, std::byte* to) const noexcept {
+  const layout& all = object_->host_layout;
+  copy_part(piece, where_.address + all.offset(part_, piece), all, to, layout::packed(piece, object_->element));
 }
+
+void outgoing::copy_to(std::byte* to) const noexcept { copy_piece_to(part_, to); }
 
 byte_buffer outgoing::take() {
   if (gives_) return give();

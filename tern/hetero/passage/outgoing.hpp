@@ -67,6 +67,8 @@ public:
     copy_piece_out(*object_, piece, to, tells);
   }
 
+  /// If not: copies a piece, packed. Until `release` any thread, on several at once.
+  void copy_piece_to(const box& piece, std::byte* to) const noexcept;
   /// Copies them, packed.
   void copy_to(std::byte* to) const noexcept;
   /// The bytes, packed, in a buffer: the object's own memory if it was given away; lent from there
