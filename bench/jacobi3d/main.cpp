@@ -259,12 +259,64 @@ void add_simulated(std::vector<metric>& all, const problem& p) {
                  .once = true});
 }
 
+/// Eight simulated ranks with two simulated devices each, every second rank's four times slower; 64
+/// blocks, moved by a policy after every few iterations.
+class unlike_nodes {
+public:
+  explicit unlike_nodes(std::int64_t n) : n_(n) {}
+  /// Seconds an iteration, when blocks have found their places.
+  double run(const std::string& policy) const { return (all(policy, late) - all(policy, early)) / (late - early); }
+  /// If all devices could share all blocks, with nothing between them.
+  static double bound() { return block_count * kernel / (ranks / 2 * devices * (1 + 1 / slowness)); }
+
+private:
+  static constexpr int ranks = 8, devices = 2, block_count = 64, every = 20;
+  static constexpr double kernel = 1e-3, slowness = 4; // seconds of a block on a fast device
+  static constexpr std::int64_t early = 3 * every, late = 5 * every;
+  double all(const std::string& policy, std::int64_t iterations) const {
+    const std::int64_t side = n_ / 4; // of a block; a group of the kernel's has 16 rows
+    const double items = static_cast<double>(side * ((side + 15) / 16) * side);
+    const std::string fast =
+        fmt::format("{}:bandwidth=10G,latency=2us,launch=0us,item={:.6f}ns", devices, kernel / items * 1e9);
+    const problem p{n_, iterations};
+    const words more{"--on",
+                     "fake",
+                     "--balance-every",
+                     std::to_string(every),
+                     "--tern-balance=" + policy,
+                     "--tern-hetero-models=off",
+                     "--tern-hetero-queues=1",
+                     fmt::format("--tern-hetero-simulated={};{},speed={}", fast, fast, 1 / slowness)};
+    return checked(run_tern_simulated(ranks, our_line(p, "4,4,4", more)), p);
+  }
+  const std::int64_t n_;
+};
+
+void add_unlike(std::vector<metric>& all, std::int64_t n) {
+  const unlike_nodes here(n);
+  all.push_back({.name = "jacobi3d.sim.unlike",
+                 .unit = "us",
+                 .target = 1.10,
+                 .rival_name = "bound",
+                 .ours = [=] { return here.run("greedy:inside=no") * 1e6; },
+                 .rival = [] { return unlike_nodes::bound() * 1e6; },
+                 .once = true});
+  all.push_back({.name = "jacobi3d.sim.unlike.worker",
+                 .unit = "us",
+                 .target = 0.6,
+                 .rival_name = "by=worker",
+                 .ours = [=] { return here.run("greedy:inside=no") * 1e6; },
+                 .rival = [=] { return here.run("greedy:inside=no,by=worker") * 1e6; },
+                 .once = true});
+}
+
 std::vector<metric> all_lines(const scale& of) {
   std::vector<metric> all;
   const problem usual{of(256, 64), of(50, 4)};
   add_host(all, usual);
   add_opencl(all, usual);
   add_simulated(all, {of(256, 32), of(20, 4)});
+  add_unlike(all, of(64, 32));
   add_gpu(all, {other_libraries ? 24 : of(768, 24), other_libraries ? 3 : of(50, 3)});
   return all;
 }

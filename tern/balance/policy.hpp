@@ -70,10 +70,13 @@ struct object_info {
   /// What there is to do for it: its invocations that wait or run. In a program that marks phases:
   /// what it is expected to take in the next one.
   double load = 0;
-  double device = 0;         ///< what it is expected to take of devices' time; not part of `load`
+  double device = 0;         ///< what it is expected to take of devices, see `device_pace`; not part of `load`
   std::uint32_t pending = 0; ///< invocations that wait or run
   float ran = 0;             ///< seconds since what runs on it has begun; 0 if nothing does, or if that is not known
   bool movable = false;      ///< it could leave now: nothing runs on it, it is not pinned, its class can be packed
+  /// Seconds until what its invocations have submitted to devices is done, about: it leaves no
+  /// sooner.
+  float draining = 0;
 };
 
 /// What an object has sent to another, and got from it, since the last phase began.
@@ -123,6 +126,15 @@ public:
   /// Larger on a slow rank if loads are not measured in seconds.
   virtual double pace() const noexcept = 0;
 
+  /// Devices that are not the host; 0: there are none, or none have been looked for.
+  virtual int devices() const noexcept { return 0; }
+  /// Seconds that one unit of load for devices has lately taken a device here; 0 as long as that is
+  /// not known. Larger where devices are slower: a unit is so much work, not so much time. 1 if no
+  /// task has said how much work it was.
+  virtual double device_pace() const noexcept { return 0; }
+  /// Of all objects here: what is left to do for devices, as far as is known.
+  virtual double device_load() const noexcept { return 0; }
+
   /// Of all objects here: what waits, and what is left of what runs, as far as is known (its load
   /// less the time that it has been running, at `pace`; not less than 0).
   virtual double load() const noexcept = 0;
@@ -135,7 +147,8 @@ public:
   virtual std::vector<double> running() const;
   /// All objects here, the heaviest first; equal ones by id. Takes time for each object.
   virtual std::vector<object_info> objects() const = 0;
-  /// To move it: what its class says (migration_cost), else bytes.
+  /// To move it: what its class says (migration_cost), else bytes, with those that a device alone
+  /// has counted twice, as they leave that first.
   virtual double cost(object_id object) const = 0;
   /// The objects that it talks to; empty if the policy has not asked for that
   /// (policy::wants_contacts).

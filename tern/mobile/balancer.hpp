@@ -32,7 +32,13 @@ public:
   /// \param instance of `type`, on which it ran. \param expected `begun` was called for it; else it
   /// was long although a quick one was expected.
   virtual void ended(object_id object, const type_record& type, const void* instance, double load, double seconds,
-                     double device, bool expected) noexcept = 0;
+                     bool expected) noexcept = 0;
+  /// An invocation of the object, or the tasks that it has submitted, have taken so many seconds of
+  /// devices: told when the last of these is over.
+  /// Also from the context of a device, so nothing is begun. \param amount how much work that was,
+  /// in a unit that is the same on all devices; 0: not known. \return what it counts as load for
+  /// devices, here and elsewhere.
+  virtual double charged(object_id object, double seconds, double amount) noexcept = 0;
   /// Would another worker or rank soon take an object that waits?
   virtual bool has_takers() const noexcept = 0;
   /// Ranks have died, and those that live have put their objects back (protect.hpp). In a fiber,

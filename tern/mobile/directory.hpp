@@ -42,7 +42,8 @@ struct object_load {
   double seconds;          ///< that an invocation of it took lately; 0: none has run
   bool movable;            ///< it can move, and is not pinned
   bool idle;               ///< it could leave now: nothing runs on it
-  double device;           ///< seconds of devices' time that its last invocations took, each
+  double device;           ///< load for devices of its last invocations that had any, each
+  double draining;         ///< load for devices that holds it here, about, and lets it go when it is done
 };
 
 class balancer;

@@ -361,21 +361,20 @@ struct object_address {
 };
 
 template <auto F, class T, class... A>
-void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply, priority level, A&&... args) {
+void post_invocation(net::node& here, mobile_ptr<T> object, std::uint64_t reply, std::uint32_t how, A&&... args) {
   using arguments = typename member_signature<decltype(F)>::arguments;
   if constexpr (net::detail::all_plain<arguments>) {
     near_function near = nullptr;
     if constexpr (net::detail::all_plain_bytes<arguments> <= own_line::most_near)
-      if (reply == 0 && level == priority::normal) near = &take_near<F>;
-    post_plain_arguments<arguments>(here, directory::of(here), object.id(),
-                                    {member_handler<F>.id(), net::flag_of(level), reply}, near,
+      if (reply == 0 && how == 0) near = &take_near<F>;
+    post_plain_arguments<arguments>(here, directory::of(here), object.id(), {member_handler<F>.id(), how, reply}, near,
                                     std::forward<A>(args)...);
   } else {
     object_address to{here, directory::of(here), object.id()};
     to.known.check(to.id);
     try {
-      net::detail::post_arguments_to<arguments>(here, to, {member_handler<F>.id(), net::flag_of(level), reply},
-                                                std::tuple(address()), std::forward<A>(args)...);
+      net::detail::post_arguments_to<arguments>(here, to, {member_handler<F>.id(), how, reply}, std::tuple(address()),
+                                                std::forward<A>(args)...);
     } catch (...) {
       if (to.chosen) to.known.failed(to.next);
       throw;
@@ -468,7 +467,7 @@ template <class T, class... A> future<mobile_ptr<T>> create_on(int where, A&&...
 /// message.hpp).
 template <auto F, class T, class... A> void send(mobile_ptr<T> to, A&&... args) {
   if constexpr (mobile::detail::check_invocation<F, T, A...>())
-    mobile::detail::post_invocation<F>(net::node::here(), to, 0, priority::normal, std::forward<A>(args)...);
+    mobile::detail::post_invocation<F>(net::node::here(), to, 0, 0, std::forward<A>(args)...);
 }
 
 /// How an invocation is sent.
@@ -477,11 +476,12 @@ struct send_options {
   /// object that wait and that other ranks have sent. What one rank has sent to one object begins
   /// in the order sent, whatever its priority.
   tern::priority priority = tern::priority::normal;
+  bool work = false; ///< it causes work, however quickly it returns: balancing treats it as one that takes long
 };
 /// `send<&solver::stop>({.priority = tern::priority::high}, solver)`.
 template <auto F, class T, class... A> void send(const send_options& how, mobile_ptr<T> to, A&&... args) {
   if constexpr (mobile::detail::check_invocation<F, T, A...>())
-    mobile::detail::post_invocation<F>(net::node::here(), to, 0, how.priority, std::forward<A>(args)...);
+    mobile::detail::post_invocation<F>(net::node::here(), to, 0, mobile::flags_of(how), std::forward<A>(args)...);
 }
 
 /// As `send`, with a future for the result. It throws what the invocation throws, with the
@@ -495,7 +495,7 @@ auto call(mobile_ptr<T> to, A&&... args) -> future<typename mobile::detail::memb
     return mobile::detail::post_object_call<typename mobile::detail::member_signature<decltype(F)>::result>(
         here, to.id(), mobile::detail::member<F>.what, mobile::detail::member_handler<F>.name(),
         [&](std::uint64_t number) {
-          mobile::detail::post_invocation<F>(here, to, number, priority::normal, std::forward<A>(args)...);
+          mobile::detail::post_invocation<F>(here, to, number, 0, std::forward<A>(args)...);
         });
   } else {
     return {};
@@ -516,7 +516,7 @@ auto call(const invocation_options& how, mobile_ptr<T> to, A&&... args)
     return net::detail::post_call<typename mobile::detail::member_signature<decltype(F)>::result>(
         here, {.timeout = how.timeout, .stop = how.stop}, mobile::detail::member_handler<F>.name(),
         mobile::directory::of(here).home_of(to.id()), [&](std::uint64_t number) {
-          mobile::detail::post_invocation<F>(here, to, number, how.priority, std::forward<A>(args)...);
+          mobile::detail::post_invocation<F>(here, to, number, net::flag_of(how.priority), std::forward<A>(args)...);
         });
   } else {
     return {};

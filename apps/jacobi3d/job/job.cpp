@@ -79,7 +79,7 @@ template <class T> finished_run<T> run_job(const settings& wanted) {
   if (tern::rank() == 0) tern::send<&block<T>::begin>(run.blocks);
   // Handlers submit tasks, tasks of the norm send messages: all is done when neither has come of
   // the other.
-  for (std::int64_t least = -1;;) {
+  for (std::int64_t least = -1, limit = about.first_limit();;) {
     tern::quiesce();
     tern::wait_all();
     std::int64_t done = 0;
@@ -91,6 +91,10 @@ template <class T> finished_run<T> run_job(const settings& wanted) {
     run.iterations = done;
     if (done == about.iterations || done == least) break;
     least = done;
+    if (done < limit || about.balance_every == 0) continue;
+    tern::balance::phase(run.blocks);
+    limit += about.balance_every;
+    if (tern::rank() == 0) tern::send<&block<T>::go_on>(run.blocks, std::min(limit, about.iterations));
   }
   const double seconds = std::chrono::duration<double>(tern::fiber_clock::now() - began).count();
   run.seconds = tern::allreduce(seconds, [](double a, double b) { return std::max(a, b); });

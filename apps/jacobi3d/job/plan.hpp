@@ -19,14 +19,16 @@ struct plan {
   std::int64_t ahead = 0;                      ///< iterations that a block's tasks may lie behind its handlers
   std::int32_t kind = -1;                      ///< of devices; -1: any
   bool history = false;                        ///< ends of iterations are kept
+  std::int64_t balance_every = 0;              ///< iterations from one balancing of blocks to the next; 0: none
 
   cells block_size() const noexcept { return {n[0] / blocks[0], n[1] / blocks[1], n[2] / blocks[2]}; }
-  /// After how many iterations blocks wait for what the norm says, at first.
+  /// After how many iterations blocks wait for what the norm says, or for balancing, at first.
   std::int64_t first_limit() const noexcept {
+    if (balance_every > 0 && balance_every < iterations) return balance_every;
     return tolerance > 0 && 2 * norm_every < iterations ? 2 * norm_every : iterations;
   }
   template <class A> void serialize(A& ar) {
-    ar(n, blocks, alpha, tolerance, iterations, norm_every, depth, ahead, kind, history);
+    ar(n, blocks, alpha, tolerance, iterations, norm_every, depth, ahead, kind, history, balance_every);
   }
 };
 

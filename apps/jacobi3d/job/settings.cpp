@@ -89,6 +89,14 @@ void check(const settings& s) {
     refuse(fmt::format("--norm-every is {}, which is no multiple of --depth, {}", s.norm_every, s.depth),
            "change --norm-every, or give 0 for no norm");
   need(s.ahead >= 0, "--ahead", static_cast<double>(s.ahead), "a number of iterations, or 0");
+  need(s.balance_every >= 0, "--balance-every", static_cast<double>(s.balance_every), "a number of iterations, or 0");
+  if (s.balance_every % s.depth != 0)
+    refuse(fmt::format("--balance-every is {}, which is no multiple of --depth, {}", s.balance_every, s.depth),
+           "change --balance-every, or give 0 for no such waits");
+  if (s.tolerance > 0 && s.balance_every > 0)
+    refuse(fmt::format("--tolerance is {}, and --balance-every is {}: only one of the two can say how far blocks go",
+                       s.tolerance, s.balance_every),
+           "leave one of the two out");
   if (s.tolerance > 0 && s.norm_every == 0)
     refuse(fmt::format("--tolerance is {}, and --norm-every is 0: nothing would look at it", s.tolerance),
            "give --norm-every a number of iterations");
@@ -104,6 +112,7 @@ plan settings::make_plan() const {
   p.tolerance = tolerance;
   p.iterations = iterations;
   p.norm_every = norm_every;
+  p.balance_every = balance_every;
   p.depth = depth;
   p.ahead = ahead;
   const place* const found = place_named(on);
@@ -126,6 +135,9 @@ command_line parse_command_line(int argc, const char* const* argv) {
       ->delimiter(',');
   app.add_option("--iterations", s.iterations, "number of iterations")->capture_default_str();
   app.add_option("--alpha", s.alpha, "weight of a cell itself; its neighbours share the rest")->capture_default_str();
+  app.add_option("--balance-every", s.balance_every,
+                 "iterations after which all wait and --tern-balance moves blocks; 0: it moves them at any time")
+      ->capture_default_str();
   app.add_option("--norm-every", s.norm_every, "iterations from one norm to the next; 0: none")->capture_default_str();
   app.add_option("--tolerance", s.tolerance, "the run ends one norm after the first that is not larger; 0: never")
       ->capture_default_str();

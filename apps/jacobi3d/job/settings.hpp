@@ -15,7 +15,7 @@ namespace jacobi3d {
 
 struct settings {
   cells n{64, 64, 64}, blocks{2, 2, 2};
-  std::int64_t iterations = 100, norm_every = 10, depth = 1, ahead = 8;
+  std::int64_t iterations = 100, norm_every = 10, depth = 1, ahead = 8, balance_every = 0;
   double alpha = 0.25, tolerance = 0;
   bool single = false; ///< float in the place of double
   std::string on = "host";

@@ -14,7 +14,8 @@
 /// `neighbours`, how many ranks it asks at a time: the next ones by number, then others at random;
 /// `tries`: after so many neighbourhoods in vain it leaves word with the last one and rests, at
 /// first for `rest`; `slack`, the part of the average that is not worth a move; `moves` and `hold`:
-/// an object that has moved so often stays where it is so long.
+/// an object that has moved so often stays where it is so long; `by` (resources.hpp): if both
+/// count, two ranks even out what the fuller one ends later by.
 #include <tern/balance/policy.hpp>
 
 #include <algorithm>
@@ -71,7 +72,8 @@ public:
   diffusion(policy_context& h, parameters& p)
       : policy(h), limit_(p.number("limit", 1, 0, 1000)), slack_(p.number("slack", 0.01, 0, 1)),
         neighbours_(p.count("neighbours", 4, 1, 1000)), tries_(p.count("tries", 3, 1, 1000)),
-        backoff_(p.seconds("rest", 0.1)), planner_(h, p.seconds("hold", 300), p.count("moves", 3, 1, 100)) {
+        backoff_(p.seconds("rest", 0.1)),
+        planner_(h, p.seconds("hold", 300), p.count("moves", 3, 1, 100), detail::by_parameter(p)) {
     on(&diffusion::asked);
     on(&diffusion::answered);
     on(&diffusion::offered);
@@ -205,9 +207,9 @@ private:
   // So much that the taker then has what all have on average, or the giver half of what it has too
   // much.
   double fair(const load_report& giver, const load_report& mine) const {
-    const double even = detail::evens_out(giver, mine), level = mean();
+    const double even = detail::evens_out(giver, mine), level = mean(), rate = detail::in_terms_of(mine, giver).rate;
     if (mine.idle > 0) return even;
-    if (level - mine.ahead > slack_ * level) return std::min(even, (level - mine.ahead) / mine.rate);
+    if (level - mine.ahead > slack_ * level) return std::min(even, (level - mine.ahead) / rate);
     return giver.ahead - level > 2 * slack_ * level ? std::min(even, (giver.ahead - level) / giver.rate / 2) : 0;
   }
 

@@ -13,20 +13,25 @@
 /// tree. Rumours go to ranks at random distances that are the same for all, so that each rank knows
 /// how many it must wait for, and no one need find out when they have ended.
 ///
-/// Parameters, besides those of all policies that work in rounds: `fanout`, to how many others
-/// rumours go in each of `rounds` steps (0: as many as are needed); `known`, how many ranks one
-/// remembers; `tries`, at most; `tolerance`: how full the fullest may be, compared with the mean,
-/// to be content.
+/// If workers and devices both count, those are evened out of which the last rank ends later; how
+/// full a rank is says the other of the two, if that is more.
+///
+/// Parameters, besides `by` and those of all policies that work in rounds: `fanout`, to how many
+/// others rumours go in each of `rounds` steps (0: as many as are needed); `known`, how many ranks
+/// one remembers; `tries`, at most; `tolerance`: how full the fullest may be, compared with the
+/// mean, to be content.
 #include <tern/balance/policies/shared/assignment.hpp>
 #include <tern/balance/policies/shared/random.hpp>
 #include <tern/balance/policies/shared/round.hpp>
 #include <tern/balance/policy/builtin.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -41,6 +46,7 @@ struct item {
   std::int32_t home = 0;   ///< where it really is
   std::uint32_t index = 0; ///< which of those that `home` has reported
   float load = 0;
+  float other = 0; ///< of the resource that is not evened out
 };
 
 /// What is known of a rank that has less than the mean.
@@ -51,15 +57,31 @@ struct rumour {
   double time() const { return load / speed; }
 };
 
-/// Up the tree: before the first try the sums; after each try how full the fullest was when it
-/// began, which no rank knows before, because ranks go on taking when they have given.
-struct tally {
-  std::uint32_t number = 0, tried = 0;
+struct sums {
   double load = 0, speed = 0, most = 0;
+  double workers = 0; ///< of ranks that know their speed
   double seconds = 0; ///< of objects that may move,
   double objects = 0; ///< which are so many
   double longest = 0; ///< that one object takes, so that all cannot end before
-  template <class A> void serialize(A& ar) { ar(number, tried, load, speed, most, seconds, objects, longest); }
+  void add(const sums& s) {
+    load += s.load;
+    speed += s.speed;
+    most = std::max(most, s.most);
+    workers += s.workers;
+    seconds += s.seconds;
+    objects += s.objects;
+    longest = std::max(longest, s.longest);
+  }
+  template <class A> void serialize(A& ar) { ar(load, speed, most, workers, seconds, objects, longest); }
+};
+
+/// Up the tree: before the first try the sums of both resources; after each try, of that which is
+/// evened out, how full the fullest was when it began, which no rank knows before, because ranks go
+/// on taking when they have given.
+struct tally {
+  std::uint32_t number = 0, tried = 0;
+  std::array<sums, 2> of; ///< by resource
+  template <class A> void serialize(A& ar) { ar(number, tried, of); }
 };
 
 /// Down the tree: another try, or the end.
@@ -70,8 +92,12 @@ struct next_try {
   bool any = false;            ///< and that is not what there was before
   double level = 0;            ///< the mean time
   double grain = 0;            ///< see round_policy::expect
+  double speed = 0;            ///< of one worker, or device, on average
   std::uint64_t random = 0;
-  template <class A> void serialize(A& ar) { ar(number, tried, start_was_best, finished, any, level, grain, random); }
+  detail::resource by = detail::resource::worker; ///< which is evened out
+  template <class A> void serialize(A& ar) {
+    ar(number, tried, start_was_best, finished, any, level, grain, speed, random, by);
+  }
 };
 
 struct rumours {
@@ -116,9 +142,9 @@ namespace {
 class gossip final : public detail::round_policy {
 public:
   gossip(policy_context& h, parameters& p)
-      : round_policy(h, p), fanout_(std::min(p.count("fanout", 4, 1, 64), std::max(h.size() - 1, 0))),
-        steps_(p.count("rounds", 0, 0, 64)), tries_(p.count("tries", 8, 1, 1000)),
-        most_known_(static_cast<std::size_t>(p.count("known", 64, 1, 1 << 20))),
+      : round_policy(h, p, detail::by_parameter(p)),
+        fanout_(std::min(p.count("fanout", 4, 1, 64), std::max(h.size() - 1, 0))), steps_(p.count("rounds", 0, 0, 64)),
+        tries_(p.count("tries", 8, 1, 1000)), most_known_(static_cast<std::size_t>(p.count("known", 64, 1, 1 << 20))),
         target_(p.number("tolerance", 1.01, 1, 100)) {
     on(&gossip::take_tally);
     on(&gossip::take_next);
@@ -137,34 +163,68 @@ private:
   // A try ------------------------------------------------------------------------------------------------------------
 
   void begin() override {
-    std::vector<object_info> objects;
-    own_ = look(objects, fixed_parts_);
-    load_ = own_.fixed;
+    detail::movable_work work = look();
+    own_ = work.states;
+    fixed_parts_ = std::move(work.fixed);
     reported_.clear();
-    reported_load_.clear();
+    for (std::vector<float>& loads : reported_load_) loads.clear();
     early_fetches_.clear();
-    mine_.clear();
-    for (const object_info& x : objects) {
-      mine_.push_back({here.rank(), static_cast<std::uint32_t>(reported_.size()), static_cast<float>(x.load)});
+    for (const object_info& x : work.objects) {
       reported_.push_back(x.id);
-      reported_load_.push_back(static_cast<float>(x.load));
-      load_ += x.load;
+      reported_load_[0].push_back(static_cast<float>(x.load));
+      reported_load_[1].push_back(static_cast<float>(x.device));
     }
     tried_ = 0;
     level_ = 0;
+    is_set_up_ = false;
     tallies_.begin(tree());
-    const double each = own_.speed > 0 ? own_.workers / own_.speed : 0;
-    const double longest =
-        std::max(mine_.empty() ? 0.0F : mine_[0].load, fixed_parts_.empty() ? 0.0F : fixed_parts_[0]);
-    const double ends = judge();
-    count({number(), 0, load_, own_.speed, ends, (load_ - own_.fixed) * each, static_cast<double>(mine_.size()),
-           longest * each},
-          0);
+    tally first{number(), 0, {}};
+    for (std::size_t r = 0; r < first.of.size(); ++r) first.of[r] = sums_of(r);
+    count(first, 0);
+  }
+
+  sums sums_of(std::size_t r) const {
+    const detail::rank_state& own = own_[r];
+    std::vector<double> loads;
+    for (const float load : reported_load_[r])
+      if (load > 0) loads.push_back(load);
+    std::sort(loads.begin(), loads.end(), std::greater<>());
+    sums s;
+    s.load = own.fixed + std::accumulate(loads.begin(), loads.end(), 0.0);
+    if (own.speed < 0) return s;
+    const double each = own.speed > 0 ? own.workers / own.speed : 0;
+    const std::vector<float>& stays = fixed_parts_[r];
+    s.speed = own.speed;
+    s.workers = own.workers;
+    s.most = detail::plan_rank(stays, loads, own.workers, own.speed).ends;
+    s.seconds = (s.load - own.fixed) * each;
+    s.objects = static_cast<double>(loads.size());
+    s.longest = std::max(loads.empty() ? 0.0 : loads[0], stays.empty() ? 0.0 : static_cast<double>(stays[0])) * each;
+    return s;
+  }
+
+  // This rank has learned which resource is evened out.
+  void set_up(const next_try& m) {
+    is_set_up_ = true;
+    by_ = m.by;
+    const auto by = static_cast<std::size_t>(by_), rest = static_cast<std::size_t>(detail::other(by_));
+    state_ = own_[by];
+    detail::guess_speed(state_, m.speed, 1);
+    load_ = state_.fixed;
+    other_load_ = own_[rest].fixed + std::accumulate(reported_load_[rest].begin(), reported_load_[rest].end(), 0.0);
+    mine_.clear();
+    for (std::size_t i = 0; i < reported_.size(); ++i) {
+      if (!(reported_load_[by][i] > 0)) continue;
+      mine_.push_back({here.rank(), static_cast<std::uint32_t>(i), reported_load_[by][i], reported_load_[rest][i]});
+      load_ += reported_load_[by][i];
+    }
+    judge();
   }
 
   void take_next(int from, const next_try& m) {
     if (m.number != number() || from != std::max(tree().parent, 0)) return;
     send_down(m);
+    if (!is_set_up_) set_up(m);
     if (m.start_was_best) best_.swap(start_);
     level_ = m.level;
     if (m.finished) return finish(m);
@@ -190,10 +250,12 @@ private:
     std::vector<double> loads;
     for (const item& x : mine_) loads.push_back(x.load);
     std::sort(loads.begin(), loads.end(), std::greater<>());
-    const double ends = detail::plan_rank(fixed_parts_, loads, own_.workers, own_.speed).ends;
-    const bool full = loads.size() + fixed_parts_.size() > static_cast<std::size_t>(own_.workers);
-    speed_ = full && std::isfinite(ends) ? load_ / ends : own_.speed;
-    return ends;
+    const std::vector<float>& stays = fixed_parts_[static_cast<std::size_t>(by_)];
+    const double ends = detail::plan_rank(stays, loads, state_.workers, state_.speed).ends;
+    const bool full = loads.size() + stays.size() > static_cast<std::size_t>(state_.workers);
+    speed_ = full && std::isfinite(ends) ? load_ / ends : state_.speed;
+    const detail::rank_state& rest = own_[static_cast<std::size_t>(detail::other(by_))];
+    return rest.speed > 0 ? std::max(ends, other_load_ / rest.speed) : ends;
   }
 
   double time() const { return load_ > 0 ? load_ / std::max(speed_, 1e-300) : 0; }
@@ -310,6 +372,7 @@ private:
       if (!take) continue;
       giver -= x.load;
       load_ += x.load;
+      other_load_ += x.other;
       mine_.push_back(x);
     }
     send(from, reply);
@@ -327,6 +390,7 @@ private:
     for (std::size_t i = 0; i < asked.size(); ++i) {
       if (!m.taken[i]) continue;
       load_ -= asked[i].load;
+      other_load_ -= asked[i].other;
       gone.emplace_back(asked[i].home, asked[i].index);
     }
     std::sort(gone.begin(), gone.end());
@@ -338,7 +402,12 @@ private:
 
   void tried() {
     judge();
-    count({number(), tried_, load_, speed_, start_ends_, 0, 0, 0}, 0);
+    tally now{number(), tried_, {}};
+    sums& mine = now.of[static_cast<std::size_t>(by_)];
+    mine.load = load_;
+    mine.speed = speed_;
+    mine.most = start_ends_;
+    count(now, 0);
   }
 
   // All together -----------------------------------------------------------------------------------------------------
@@ -349,15 +418,9 @@ private:
 
   void count(const tally& m, std::size_t place) {
     if (!tallies_.add(place, m)) return;
-    tally all{number(), tried_};
-    for (const auto& part : tallies_.parts()) {
-      all.load += part->load;
-      all.speed += part->speed;
-      all.most = std::max(all.most, part->most);
-      all.seconds += part->seconds;
-      all.objects += part->objects;
-      all.longest = std::max(all.longest, part->longest);
-    }
+    tally all{number(), tried_, {}};
+    for (const auto& part : tallies_.parts())
+      for (std::size_t r = 0; r < all.of.size(); ++r) all.of[r].add(part->of[r]);
     if (root())
       go_on(all);
     else
@@ -365,8 +428,14 @@ private:
   }
 
   // On rank 0.
-  void go_on(const tally& all) {
+  void go_on(const tally& told) {
     next_try next{number(), tried_ + 1};
+    next.by = by_;
+    if (tried_ == 0)
+      next.by = told.of[1].most > told.of[0].most && told.of[1].speed > 0 ? detail::resource::device
+                                                                          : detail::resource::worker;
+    const sums& all = told.of[static_cast<std::size_t>(next.by)];
+    next.speed = all.workers > 0 ? all.speed / all.workers : 0;
     // Of all, since what is on its way from one to another in thought may be counted twice or not
     // at all.
     if (tried_ == 0) {
@@ -403,7 +472,7 @@ private:
       return;
     }
     mine_ = best_;
-    load_ = own_.fixed;
+    load_ = state_.fixed;
     std::map<std::int32_t, std::vector<std::uint32_t>> elsewhere;
     staying_.clear();
     for (const item& x : mine_) {
@@ -436,9 +505,9 @@ private:
                     "rank " + std::to_string(from) + " fetches from rank " + std::to_string(here.rank()) +
                         " what it has not got",
                     "give all ranks the same option balance");
-      leaving.push_back({reported_[index], reported_load_[index], from});
+      leaving.push_back({reported_[index], reported_load_[static_cast<std::size_t>(by_)][index], from});
     }
-    replace_begun(leaving, staying_);
+    replace_begun(leaving, staying_, by_);
     struct outcome {
       std::size_t left;
       fetched reply;
@@ -474,10 +543,14 @@ private:
   double target_;
 
   std::vector<object_id> reported_, staying_;
-  std::vector<float> reported_load_;
-  std::vector<item> mine_, start_, best_; // in thought: now, when this try began, and at the best time
-  detail::rank_state own_;
-  std::vector<float> fixed_parts_;
+  std::array<std::vector<float>, 2> reported_load_; // by resource
+  std::vector<item> mine_, start_, best_;           // in thought: now, when this try began, and at the best time
+  std::array<detail::rank_state, 2> own_;           // by resource
+  std::array<std::vector<float>, 2> fixed_parts_;   // likewise
+  detail::resource by_ = detail::resource::worker;  // which this round evens out, once
+  bool is_set_up_ = false;                          // this is known
+  detail::rank_state state_;                        // of it
+  double other_load_ = 0;                           // in thought, of the other one
   double speed_ = 0, load_ = 0, level_ = 0, start_ends_ = 0;
 
   std::uint32_t tried_ = 0, step_ = 0, finished_ = 0;

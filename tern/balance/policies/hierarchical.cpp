@@ -11,7 +11,8 @@
 /// times that a leader has looked at its group the next one up hears once, unless a rank idles;
 /// `slack`, the part of the average that is not worth a move; `batch`: what members tell within so
 /// long is looked at together; `moves` and `hold`: an object that has moved so often stays where it
-/// is so long.
+/// is so long; `by` (resources.hpp): in a group the fullest rank says whether workers or devices
+/// are evened out.
 #include <tern/balance/policy.hpp>
 
 #include <algorithm>
@@ -88,7 +89,7 @@ public:
   hierarchical(policy_context& h, parameters& p)
       : policy(h), group_(p.count("group", 32, 2, 1 << 20)), slower_(p.count("slower", 2, 1, 1000)),
         slack_(p.number("slack", 0.01, 0, 1)), batch_(p.seconds("batch", 0.01)),
-        planner_(h, p.seconds("hold", 300), p.count("moves", 3, 1, 100)) {
+        planner_(h, p.seconds("hold", 300), p.count("moves", 3, 1, 100), detail::by_parameter(p)) {
     on(&hierarchical::told);
     on(&hierarchical::told_of_group);
     on(&hierarchical::fetches);
@@ -132,8 +133,9 @@ public:
     look_in_ = std::clamp(static_cast<int>(here.ready() / 8), 4, 1000);
     if (told_at_ < 0) return tell(planner_.mine());
     const double expected = std::max(0.0, told_ - (here.now() - told_at_));
-    const double ahead = here.load() * here.pace() / std::max(here.workers(), 1);
-    if (std::abs(ahead - expected) > std::max(much_ * expected, planner_.each() * here.pace())) tell(planner_.mine());
+    const detail::resource late = planner_.counting().critical();
+    const double ahead = planner_.counting().ahead(late), each = planner_.each() * planner_.counting().of(late).pace();
+    if (std::abs(ahead - expected) > std::max(much_ * expected, each)) tell(planner_.mine());
   }
 
 private:
@@ -258,9 +260,27 @@ private:
 
   void note(part& p, const load_report& how) {
     p.how = how;
-    p.speed = 1 / how.rate;
-    p.load = how.ahead * p.speed;
     p.at = here.now();
+    weigh(p);
+  }
+
+  // As it was when it was told.
+  static void weigh(part& p) {
+    p.speed = 1 / p.how.rate;
+    p.load = p.how.ahead * p.speed;
+  }
+
+  // Loads are of one resource: that of the fullest rank.
+  void count_alike(group& g) {
+    const part* fullest = nullptr;
+    for (const part& p : g.parts)
+      if (p.at >= 0 && p.how.knows && (!fullest || p.how.ahead > fullest->how.ahead)) fullest = &p;
+    if (!fullest) return;
+    for (part& p : g.parts) {
+      if (p.at < 0 || (p.how.of == fullest->how.of && p.how.knows)) continue;
+      p.how = detail::in_terms_of(p.how, fullest->how);
+      weigh(p);
+    }
   }
 
   void told(int from, const report& r) {
@@ -352,6 +372,7 @@ private:
   }
 
   void match_ranks(group& g) {
+    count_alike(g);
     const double level = level_of(g);
     if (level <= 0) return;
     // First: what others could get afterwards would only make those end later.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// The policy `refine`: as few moves as possible from ranks that are too full to those that are not
-/// (Charm++'s RefineLB), until nearly nothing is left between them. Parameter, besides those of all
-/// policies that work in rounds: `tolerance`, how full the fullest may be, compared with the mean,
-/// before anything is done.
+/// (Charm++'s RefineLB), until nearly nothing is left between them. Parameter, besides `by` and
+/// those of all policies that work in rounds: `tolerance`, how full the fullest may be, compared
+/// with the mean, before anything is done.
 #include <tern/balance/policies/shared/central.hpp>
 #include <tern/balance/policy/builtin.hpp>
 
@@ -19,7 +19,8 @@ constexpr double exact = 0.003;
 
 class refine final : public detail::central_policy {
 public:
-  refine(policy_context& h, parameters& p) : central_policy(h, p), tolerance_(p.number("tolerance", 1.02, 1, 100)) {}
+  refine(policy_context& h, parameters& p)
+      : central_policy(h, p, detail::by_parameter(p)), tolerance_(p.number("tolerance", 1.02, 1, 100)) {}
 
 private:
   decision decide(const detail::assignment_problem& p, const detail::talk_report&, const hints& h) const override {

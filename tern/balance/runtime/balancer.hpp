@@ -38,9 +38,9 @@ struct carried {
   object_id id;
   std::uint32_t moves = 0;                      ///< since one of its invocations began last, or since the last phase
   std::int32_t from = -1;                       ///< the rank that it comes from
-  float seconds = 0, device = 0;                ///< of the phase that has not ended
+  float seconds = 0, device = 0;                ///< of the phase that has not ended: time, and load for devices
   std::array<float, 3> past{-1, -1, -1};        ///< seconds in the last phases, the last one first; negative: none
-  std::array<float, 3> past_device{-1, -1, -1}; ///< likewise
+  std::array<float, 3> past_device{-1, -1, -1}; ///< likewise: load
 };
 
 /// In front of a message between two ranks' balancers.
@@ -98,7 +98,10 @@ public:
   std::size_t ready() const noexcept override;
   std::vector<double> running() const override;
   std::vector<object_info> objects() const override;
-  double cost(object_id object) const override { return objects_.cost_of_moving(object); }
+  double cost(object_id object) const override;
+  int devices() const noexcept override;
+  double device_pace() const noexcept override { return device_pace_.load(std::memory_order_relaxed); }
+  double device_load() const noexcept override;
   std::vector<contact> contacts(object_id object) const override;
   std::optional<array_place> element(object_id object) const override;
   std::vector<contact> neighbours(object_id object) const override;
@@ -118,7 +121,8 @@ public:
   void changed(object_id object) noexcept override;
   void begun(object_id object, double load) noexcept override;
   void ended(object_id object, const mobile::type_record& type, const void* instance, double load, double seconds,
-             double device, bool expected) noexcept override;
+             bool expected) noexcept override;
+  double charged(object_id object, double seconds, double amount) noexcept override;
   bool has_takers() const noexcept override;
   void gone_back(bool all) override;
 
@@ -175,7 +179,7 @@ private:
     active_since_.store(at, std::memory_order_relaxed);
   }
   void forget_run(object_id object, double load) noexcept;
-  void note_work(object_id object, double load, double seconds, double device);
+  void note_work(object_id object, double load, double seconds);
   void deal_with(event& e);
   void fail(const std::string& why) noexcept;
   void set_alarm(double seconds, std::function<void()> what);
@@ -235,8 +239,9 @@ private:
   };
   std::vector<run> runs_;
   counters counted_;
-  double done_load_ = 0, done_seconds_ = 0; ///< of late
-  std::string named_;                       ///< the last policy that was in use
+  double done_load_ = 0, done_seconds_ = 0;       ///< of late
+  double device_seconds_ = 0, device_amount_ = 0; ///< likewise
+  std::string named_;                             ///< the last policy that was in use
 
   /// How long this rank has had nothing to do.
   static constexpr double never = std::numeric_limits<double>::infinity();
@@ -272,10 +277,10 @@ private:
   std::atomic<std::uint32_t> ends_{0};       ///< of invocations
   std::atomic<std::size_t> policy_ready_{0}; ///< of `policy_has_`; 0: a worker has just asked in vain
   std::atomic<std::size_t> policy_count_{0}; ///< of `policy_has_`
-  std::atomic<double> pace_{1};
+  std::atomic<double> pace_{1}, device_pace_{0};
   std::atomic<std::uint32_t> restless_{0}; ///< what a policy has been told since any object has begun or ended
   std::atomic<double> active_since_{0};
-  mutable std::atomic<double> round_load_{-1}; ///< negative: not known
+  mutable std::atomic<double> round_load_{-1}, round_device_load_{-1}; ///< negative: not known
 };
 
 /// What it says, for a log.

@@ -160,10 +160,10 @@ void balancer::begun(object_id object, double load) noexcept {
 }
 
 void balancer::ended(object_id object, const mobile::type_record& type, const void* instance, double load,
-                     double seconds, double device, bool expected) noexcept {
+                     double seconds, bool expected) noexcept {
   if (recorder_) {
     const bool on_worker = scheduler::current() == &node_.fibers();
-    recorder_->ran(object, type, instance, on_worker ? slot_of(scheduler::current_worker()) : -1, seconds, device);
+    recorder_->ran(object, type, instance, on_worker ? slot_of(scheduler::current_worker()) : -1, seconds);
   }
   const double at = now();
   is_active(at);
@@ -177,14 +177,14 @@ void balancer::ended(object_id object, const mobile::type_record& type, const vo
   {
     const std::lock_guard hold(guard_);
     if (expected) forget_run(object, load);
-    note_work(object, load, seconds, device);
+    note_work(object, load, seconds);
     turns = end_window(at, seconds);
   }
   if (turns) tell_whether_it_acts();
 }
 
 // Under the lock, as the next.
-void balancer::note_work(object_id object, double load, double seconds, double device) {
+void balancer::note_work(object_id object, double load, double seconds) {
   // Of what was done lately, so much time for so much load.
   done_load_ = forgetting * done_load_ + load;
   done_seconds_ = forgetting * done_seconds_ + seconds;
@@ -193,7 +193,6 @@ void balancer::note_work(object_id object, double load, double seconds, double d
   carried& h = histories_[object.bits];
   h.id = object;
   h.seconds += static_cast<float>(seconds);
-  h.device += static_cast<float>(device);
 }
 
 void balancer::forget_run(object_id object, double load) noexcept {
@@ -207,6 +206,7 @@ void balancer::forget_run(object_id object, double load) noexcept {
 
 void balancer::changed(object_id object) noexcept {
   round_load_.store(-1, std::memory_order_relaxed);
+  round_device_load_.store(-1, std::memory_order_relaxed);
   if (on_.load(std::memory_order_relaxed) && acts()) happen({.is = event::kind::notify, .object = object});
 }
 
@@ -259,12 +259,16 @@ std::vector<object_info> balancer::objects() const {
   const bool round = in_round_.load(std::memory_order_relaxed);
   std::vector<object_info> list;
   list.reserve(all.size());
-  const double moment = now();
+  const double moment = now(), device_pace = this->device_pace();
   {
     const std::lock_guard hold(guard_);
     for (const mobile::object_load& o : all) {
-      object_info one{
-          .id = o.id, .load = o.load, .device = o.device * o.pending, .pending = o.pending, .movable = o.idle};
+      object_info one{.id = o.id,
+                      .load = o.load,
+                      .device = o.device * o.pending + o.draining,
+                      .pending = o.pending,
+                      .movable = o.idle,
+                      .draining = static_cast<float>(o.draining * device_pace)};
       for (const run& r : runs_)
         if (r.object == o.id) one.ran = moment - r.since;
       if (const auto at = histories_.find(o.id.bits); at != histories_.end()) {

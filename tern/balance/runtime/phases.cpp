@@ -40,6 +40,7 @@ void balancer::begin_round(std::uint64_t array) {
                 }
                 keeps_history_.store(true, std::memory_order_relaxed);
                 round_load_.store(-1, std::memory_order_relaxed);
+                round_device_load_.store(-1, std::memory_order_relaxed);
                 in_round_.store(true, std::memory_order_relaxed);
               },
           .counted = true});
@@ -49,6 +50,7 @@ void balancer::begin_round(std::uint64_t array) {
 void balancer::end_round() {
   in_round_.store(false, std::memory_order_relaxed);
   round_load_.store(-1, std::memory_order_relaxed);
+  round_device_load_.store(-1, std::memory_order_relaxed);
   const std::lock_guard hold(guard_);
   round_array_.reset();
 }

@@ -27,7 +27,7 @@ recorder::recorder(net::node& here, mobile::directory& objects)
 double recorder::now() const noexcept { return std::max(0.0, seconds_now() - began_); }
 
 void recorder::ran(mobile::object_id id, const mobile::type_record& type, const void* object, int worker,
-                   double seconds, double device) {
+                   double seconds) {
   bool is_new = false;
   {
     const std::lock_guard hold(guard_);
@@ -51,7 +51,6 @@ void recorder::ran(mobile::object_id id, const mobile::type_record& type, const 
   w.object = id;
   ++w.invocations;
   w.seconds += seconds;
-  w.device += device;
   const auto k = static_cast<std::size_t>(worker);
   if (k >= busy_.size()) return;
   busy_[k] += seconds;
@@ -59,6 +58,14 @@ void recorder::ran(mobile::object_id id, const mobile::type_record& type, const 
   next_sample_ = at + std::max(0.1, at / 20); // some 100 in all, however long the run
   for (std::size_t i = 0; i < busy_.size(); ++i)
     part_.busies.push_back({at, node_.rank(), static_cast<std::int32_t>(i), busy_[i]});
+}
+
+void recorder::charged(mobile::object_id id, double device) {
+  const std::lock_guard hold(guard_);
+  if (!known_.contains(id.bits)) return;
+  recording::work& w = works_[id.bits];
+  w.object = id;
+  w.device += device;
 }
 
 void recorder::moved(mobile::object_id id, int to) {

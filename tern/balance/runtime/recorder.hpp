@@ -23,8 +23,10 @@ public:
   recorder(net::node& here, mobile::directory& objects);
 
   /// An invocation has run. \param type and \param object that it ran on, which is still its.
-  void ran(mobile::object_id id, const mobile::type_record& type, const void* object, int worker, double seconds,
-           double device);
+  void ran(mobile::object_id id, const mobile::type_record& type, const void* object, int worker, double seconds);
+  /// One that has run, or what it has submitted, has taken so many seconds of devices. Of objects
+  /// that `ran` has named.
+  void charged(mobile::object_id id, double device);
   void moved(mobile::object_id id, int to);
   void noted(std::string_view what, double value);
   /// The calls have nothing to do with each other's moment: all that ran until now belongs to the

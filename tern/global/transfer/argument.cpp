@@ -10,6 +10,7 @@
 #include <tern/base/error.hpp>
 #include <tern/global/codec/frame.hpp>
 #include <tern/global/coding/device_codec.hpp>
+#include <tern/global/load/device_census.hpp>
 #include <tern/global/transfer/departure.hpp>
 #include <tern/global/transfer/transfer_table.hpp>
 #include <tern/hetero/passage/at_once.hpp>
@@ -134,6 +135,7 @@ void packed_object::count(size_archive& ar) const {
   const bool is_inside = fits_inside_ || stores;
   ar.write(nullptr, sizeof(descriptor) + (is_inside ? bytes_ : 0));
   if (!is_inside) ar.beside(bytes_);
+  if (any_ && handle_) count_resident(*handle_, part_, bytes_);
 }
 
 void packed_object::write(output_archive& ar) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
+#include <tern/global/load/device_census.hpp>
 #include <tern/hetero/access.hpp>
 #include <tern/hetero/passage/landing_place.hpp>
 #include <tern/mobile/access/running_invocation.hpp>
@@ -84,9 +85,11 @@ const net::handler_record recall_record{typeid(recall_tag), "tern room for data 
                                         true};
 const net::handler_record failure_record{typeid(failure_tag), "tern failure of data", __FILE__, &failure_arrives, true};
 
-// What an invocation submits belongs to its object, and so to one device.
+// What an invocation submits belongs to its object, and so to one device; and balancing knows of
+// devices.
 [[maybe_unused]] const bool keyed = [] {
   mobile::detail::running_invocation::frames.key = &mobile::detail::running_invocation::key_of;
+  count_devices();
   return true;
 }();
 

@@ -155,6 +155,17 @@ device_info host_info(int workers) {
   return host;
 }
 
+options own_devices(options opts, int scheduler) {
+  const std::string text = opts[hetero_simulated];
+  const auto count = static_cast<std::size_t>(std::count(text.begin(), text.end(), ';')) + 1;
+  if (count == 1) return opts;
+  std::size_t from = 0;
+  for (std::size_t n = static_cast<std::size_t>(std::max(scheduler, 0)) % count; n > 0; --n)
+    from = text.find(';', from) + 1;
+  opts.set(hetero_simulated, text.substr(from, text.find(';', from) - from));
+  return opts;
+}
+
 bool looks_at_once(const options& opts, bool simulated) {
   const std::vector<std::string> wanted = wanted_by(opts);
   if (std::any_of(wanted.begin(), wanted.end(), [](const std::string& w) { return w != "all"; })) return true;

@@ -23,6 +23,10 @@ struct found_devices {
 /// The host. \param workers of the scheduler.
 device_info host_info(int workers);
 
+/// The same options with the entry of hetero-simulated that is for the scheduler of that number, of
+/// those of a job.
+options own_devices(options opts, int scheduler);
+
 /// Must a runtime look for devices when it begins? Where the options name devices, to refuse those
 /// that are not there; and where to look costs nothing. Else it looks when something could run on
 /// one. \param simulated as `find_devices`. Thread-safe.

@@ -41,7 +41,7 @@ task_sampler& sampler_of(const task_record& t) noexcept { return t.home->sampler
 // Its life ------------------------------------------------------------------------------------------------------------
 
 runtime::runtime(tern::detail::scheduler_core& core)
-    : records_(core), opts_(core.cfg.opts ? *core.cfg.opts : options()),
+    : records_(core), opts_(own_devices(core.cfg.opts ? *core.cfg.opts : options(), core.cfg.trace_rank)),
       checked_(opts_[hetero_checked] ? std::make_unique<checked_kernels>(opts_) : nullptr),
       sampler_(opts_, core.executor != nullptr, devices_), order_(records_), outstanding_(records_),
       window_(outstanding_, opts_[hetero_window], core.cfg.workers, core.executor != nullptr), copies_(*this, devices_),

@@ -135,6 +135,11 @@ std::uint8_t device_to_land_on(const object_state& o, device_kind kind) {
   return best;
 }
 
+int devices_found(const tern::detail::scheduler_core& by) noexcept {
+  const auto* const all = static_cast<const runtime*>(by.extension.get());
+  return all ? static_cast<int>(all->devices().count()) - 1 : 0;
+}
+
 device_kind kind_that_has(object_state& o, const box& part) noexcept {
   const device_table& all = o.home.devices();
   device_kind found = device_kind::host;

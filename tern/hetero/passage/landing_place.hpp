@@ -13,6 +13,10 @@
 #include <tern/hetero/record/task_record.hpp>
 #include <tern/task/wait/waiting.hpp>
 
+namespace tern::detail {
+struct scheduler_core;
+}
+
 namespace tern::hetero::detail {
 
 /// An instance on a device, as soon as there is room for it, which stays until `settle` or
@@ -62,5 +66,9 @@ std::uint8_t device_to_land_on(const object_state& o, device_kind kind);
 /// Where a part is, or is to be when the tasks that have been submitted are done, as far as can be
 /// told: a kind whose devices have memory of their own, else the host.
 device_kind kind_that_has(object_state& o, const box& part) noexcept;
+
+/// How many devices that are not the host the scheduler's runtime has found; 0 if it has not looked
+/// for any. Any thread.
+int devices_found(const tern::detail::scheduler_core& by) noexcept;
 
 } // namespace tern::hetero::detail

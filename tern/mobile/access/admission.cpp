@@ -23,8 +23,11 @@ inline bool admission::defers(const invocable& what) const noexcept {
   constexpr unsigned both = rank_objects::to_balance | rank_objects::to_defer;
   return (objects_.attends() & both) == both && what.run;
 }
+expected admission::expects(const net::wire_header& header) const noexcept {
+  return (header.flags & flag_work) != 0 ? expected::takes_long : costs_.expects(header.handler);
+}
 inline bool admission::always_begins_later(const invocable& what, const net::wire_header& header) const noexcept {
-  return defers(what) && costs_.expects(header.handler) == expected::takes_long;
+  return defers(what) && expects(header) == expected::takes_long;
 }
 inline bool admission::begins_later(const entry& e, const invocable& what,
                                     const net::wire_header& header) const noexcept {
@@ -33,7 +36,7 @@ inline bool admission::begins_later(const entry& e, const invocable& what,
 
 // Under the shard's lock.
 bool admission::is_expected_long(const entry& e, const net::wire_header& header) const noexcept {
-  switch (costs_.expects(header.handler)) {
+  switch (expects(header)) {
   case expected::quick:
     return false;
   case expected::takes_long:
@@ -51,7 +54,7 @@ inline bool admission::lets_mail_in(const invocable& what, const net::wire_heade
   if (what.what == action::share) return true;
   const unsigned attended = objects_.attends();
   return (attended & rank_objects::to_loads) != 0 &&
-         !((attended & rank_objects::to_balance) != 0 && costs_.expects(header.handler) == expected::quick);
+         !((attended & rank_objects::to_balance) != 0 && expects(header) == expected::quick);
 }
 
 // The frequent case in one go: the object is here, nothing waits for it, and what runs lets this
@@ -171,14 +174,14 @@ bool admission::run(net::node& here, const invocable& what, entry& e, void* obje
     return false;
   }
   if ((objects_.attends() & rank_objects::to_balance) && !deferred) {
-    const expected how = costs_.expects(header.handler);
+    const expected how = expects(header);
     if (how == expected::quick && !costs_.measures_next()) {
       what.run(here, object, to, header, message);
       return false;
     }
-    if (how != expected::takes_long) return run_measured(here, what, e, object, to, header, message, frame);
+    if (how != expected::takes_long) return run_measured(here, what, e, object, to, header, message);
   }
-  run_watched(here, what, e, object, to, header, message, frame);
+  run_watched(here, what, e, object, to, header, message);
   return true;
 }
 

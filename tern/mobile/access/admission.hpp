@@ -12,6 +12,7 @@
 #include <tern/mobile/access/claimed_object.hpp>
 #include <tern/mobile/access/running_invocation.hpp>
 #include <tern/mobile/entry/entry_front.hpp>
+#include <tern/mobile/load/device_time.hpp>
 #include <tern/mobile/message/control.hpp>
 #include <tern/net/handler.hpp>
 #include <tern/task/wait/waiting.hpp>
@@ -25,6 +26,7 @@ namespace detail {
 
 struct deferred_actions;
 class handler_costs;
+enum class expected : std::uint8_t;
 class object_loads;
 class rank_objects;
 
@@ -97,8 +99,11 @@ public:
   /// While it is kept, the object neither leaves nor ends; invocations go on. Counted. \pre the
   /// calling fiber has access.
   void keep(entry& e);
-  /// One less. Any thread; does not wait. \param round when it was kept.
-  void let_go(entry& e, object_id id, std::uint32_t round) noexcept;
+  /// One less. Any thread; does not wait. \param round when it was kept. \param spent is charged to
+  /// the object.
+  void let_go(entry& e, object_id id, std::uint32_t round, device_time spent) noexcept;
+  /// Of an invocation that has submitted nothing.
+  void charge(entry& e, const device_time& spent) noexcept;
   std::uint32_t round() const noexcept;
   /// Returns when nothing keeps it. \pre no invocation of it runs, or comes.
   void wait_for_tasks(entry& e);
@@ -121,6 +126,8 @@ private:
   void finish_examined(entry& e, bool exclusive, bool watched);
   bool takes_series(const net::wire_header& header) noexcept;
   bool defers(const invocable& what) const noexcept;
+  /// As the function's times say, unless the message knows better.
+  expected expects(const net::wire_header& header) const noexcept;
   bool always_begins_later(const invocable& what, const net::wire_header& header) const noexcept;
   bool begins_later(const entry& e, const invocable& what, const net::wire_header& header) const noexcept;
   bool lets_mail_in(const invocable& what, const net::wire_header& header) const noexcept;
@@ -130,20 +137,20 @@ private:
   static void refuse_behind(entry& e, invocation& end, deferred_actions& then) noexcept;
   claim_grant claim(entry& e, action how) noexcept;
   void grant(entry& e, std::unique_ptr<invocation> one, deferred_actions& then);
-  void call_claimed(const claimed_object& main, std::span<void* const> objects, claimed_body& body,
-                    const running_invocation& frame);
+  void call_claimed(const claimed_object& main, std::span<void* const> objects, claimed_body& body);
   bool run(net::node& here, const invocable& what, entry& e, void* object, const address& to,
            const net::wire_header& header, net::payload& message, bool deferred);
   void run_watched(net::node& here, const invocable& what, entry& e, void* object, const address& to,
-                   const net::wire_header& header, net::payload& message, const running_invocation& frame);
+                   const net::wire_header& header, net::payload& message);
   bool run_measured(net::node& here, const invocable& what, entry& e, void* object, const address& to,
-                    const net::wire_header& header, net::payload& message, const running_invocation& frame);
+                    const net::wire_header& header, net::payload& message);
   double learn(entry& e, const net::wire_header& header, double seconds);
   void run_in_fiber(entry& e, std::unique_ptr<invocation> one);
   void finished_late(entry& e, bool exclusive, bool watched, std::uint64_t bytes,
                      std::unique_lock<tern::detail::owner_lock> hold);
   void debug_move(entry& e);
   bool is_kept(entry& e);
+  double load_of(object_id id, const device_time& spent) noexcept;
   bool reserialize(entry& e, const invocation& one);
   static void reserialize(entry& e);
 

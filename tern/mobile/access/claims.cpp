@@ -144,12 +144,11 @@ void admission::run_claimed(std::span<claimed_object> all, claimed_body& body) {
   const together_frame frame(*this, *main, all, origin);
   if (!objects_.watches()) [[likely]]
     return body.run(objects);
-  call_claimed(*main, objects, body, frame);
+  call_claimed(*main, objects, body);
 }
 
 // What it takes is what the main object takes.
-void admission::call_claimed(const claimed_object& main, std::span<void* const> objects, claimed_body& body,
-                             const running_invocation& frame) {
+void admission::call_claimed(const claimed_object& main, std::span<void* const> objects, claimed_body& body) {
   entry& e = *main.of;
   const double load = loads_.weigh(e, 0);
   auto* const b = objects_.balancer();
@@ -157,8 +156,8 @@ void admission::call_claimed(const claimed_object& main, std::span<void* const> 
   const tern::detail::run_timer time;
   const auto ended = [&] {
     const double took = time.seconds();
-    loads_.note_time(e, took, frame.device());
-    if (b) b->ended(e.id, *e.type, e.object, load, took, frame.device(), true);
+    loads_.note_time(e, took);
+    if (b) b->ended(e.id, *e.type, e.object, load, took, true);
   };
   try {
     body.run(objects);

@@ -10,6 +10,7 @@
 
 #include <tern/mobile/access/admission.hpp>
 #include <tern/mobile/entry/rank_objects.hpp>
+#include <tern/mobile/load/object_loads.hpp>
 #include <tern/net/message.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 
@@ -23,7 +24,9 @@ object_keep::object_keep(admission& a, std::vector<entry*> of, tern::detail::cau
 }
 
 void object_keep::end() noexcept {
-  for (const kept& k : of_) admission_.let_go(*k.of, k.id, round_);
+  // relaxed: `left_` orders what tasks have charged before this
+  device_time spent{seconds_.load(std::memory_order_relaxed), amount_.load(std::memory_order_relaxed)};
+  for (const kept& k : of_) admission_.let_go(*k.of, k.id, round_, std::exchange(spent, {}));
   delete this;
 }
 
@@ -39,10 +42,25 @@ void admission::keep(entry& e) {
   ++e.keeps;
 }
 
-void admission::let_go(entry& e, object_id id, std::uint32_t round) noexcept {
+// \return the load that this counts as; 0 if loads are of no interest.
+double admission::load_of(object_id id, const device_time& spent) noexcept {
+  if (!(spent.seconds > 0) || !objects_.watches()) return 0;
+  auto* const b = objects_.balancer();
+  return b ? b->charged(id, spent.seconds, spent.amount) : spent.seconds;
+}
+
+void admission::charge(entry& e, const device_time& spent) noexcept {
+  const double load = load_of(e.id, spent);
+  const std::lock_guard hold(objects_.shard_of(e.id).lock);
+  object_loads::note_device(e, load);
+}
+
+void admission::let_go(entry& e, object_id id, std::uint32_t round, device_time spent) noexcept {
   if (tern::detail::this_worker()) { // a device's thread may not take the lock (owner_lock)
+    const double load = load_of(id, std::exchange(spent, {}));
     const std::lock_guard hold(objects_.shard_of(id).lock);
     if (objects_.round() != round) return; // the job has gone back, and the entry is gone
+    object_loads::note_device(e, load);
     if (e.keeps > 1 || !e.waits_for_keeps()) {
       --e.keeps;
       return;
@@ -52,11 +70,13 @@ void admission::let_go(entry& e, object_id id, std::uint32_t round) noexcept {
   // the object is kept.
   try {
     node_.fibers().spawn(
-        [this, &e, id, round] {
+        [this, &e, id, round, spent] {
           deferred_actions then(&e);
+          const double load = load_of(id, spent);
           {
             const std::lock_guard hold(objects_.shard_of(id).lock);
             if (objects_.round() != round) return;
+            object_loads::note_device(e, load);
             if (--e.keeps == 0) admit_waiting(e, then);
           }
           objects_.perform(then);

@@ -54,7 +54,7 @@ void admission::run_in_fiber(entry& e, std::unique_ptr<invocation> one) {
 
 // In the fiber that has the access.
 void admission::run_watched(net::node& here, const invocable& what, entry& e, void* object, const address& to,
-                            const net::wire_header& header, net::payload& message, const running_invocation& frame) {
+                            const net::wire_header& header, net::payload& message) {
   const double load = loads_.weigh(e, 0);
   auto* const b = objects_.balancer();
   if (b) b->begun(e.id, load);
@@ -65,20 +65,20 @@ void admission::run_watched(net::node& here, const invocable& what, entry& e, vo
   if (judged) learn(e, header, took);
   // What an object takes is what its long ones take, if it has any.
   if (!judged || handler_costs::is_long(took) || costs_.expects(header.handler) != expected::by_object)
-    loads_.note_time(e, took, frame.device());
-  if (b) b->ended(e.id, *e.type, object, load, took, frame.device(), true);
+    loads_.note_time(e, took);
+  if (b) b->ended(e.id, *e.type, object, load, took, true);
 }
 
 // A quick one is expected. \return whether it was long, and is weighed now.
 bool admission::run_measured(net::node& here, const invocable& what, entry& e, void* object, const address& to,
-                             const net::wire_header& header, net::payload& message, const running_invocation& frame) {
+                             const net::wire_header& header, net::payload& message) {
   const tern::detail::run_timer time;
   what.run(here, object, to, header, message);
   const double took = time.seconds();
   const double load = learn(e, header, took);
   if (!handler_costs::is_long(took)) return false;
-  loads_.note_time(e, took, frame.device());
-  if (auto* const b = objects_.balancer()) b->ended(e.id, *e.type, object, load, took, frame.device(), false);
+  loads_.note_time(e, took);
+  if (auto* const b = objects_.balancer()) b->ended(e.id, *e.type, object, load, took, false);
   return true;
 }
 
@@ -98,8 +98,7 @@ bool admission::takes_series(const net::wire_header& header) noexcept {
     return true;
   constexpr unsigned balancing =
       rank_objects::to_loads | rank_objects::to_balance | rank_objects::to_contacts | rank_objects::to_defer;
-  if ((what & ~balancing) || !(what & rank_objects::to_balance) || costs_.expects(header.handler) != expected::quick)
-    return false;
+  if ((what & ~balancing) || !(what & rank_objects::to_balance) || expects(header) != expected::quick) return false;
   return !costs_.measures_next();
 }
 

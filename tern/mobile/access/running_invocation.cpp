@@ -37,14 +37,17 @@ tern::detail::causal_context* running_invocation::account_of(tern::detail::work_
   return self.keep_;
 }
 
-void running_invocation::end_keep() noexcept { keep_->leave(); }
+void running_invocation::end_account() noexcept {
+  if (!keep_) return admission_.charge(static_cast<entry&>(entry_), {device_, 0});
+  if (device_ > 0) keep_->charge(device_, 0);
+  keep_->leave();
+}
 
 void running_invocation::begin_keep(tern::detail::causal_context* outer) {
   std::vector<entry*> of{static_cast<entry*>(&entry_)};
-  if (together_) {
-    of.clear();
-    for (const claimed_object& c : static_cast<const together_frame*>(this)->all_) of.push_back(c.of);
-  }
+  if (together_)
+    for (const claimed_object& c : static_cast<const together_frame*>(this)->all_)
+      if (c.of != of.front()) of.push_back(c.of);
   auto* const fresh = new object_keep(admission_, std::move(of), outer);
   if (object_keep* const before = std::exchange(keep_, fresh)) before->leave();
 }

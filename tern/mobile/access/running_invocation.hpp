@@ -28,8 +28,8 @@ public:
       : work_frame(frames), admission_(a), entry_(e), how_(how), origin_(origin) {}
 
   ~running_invocation() {
-    if (keep_) [[unlikely]]
-      end_keep();
+    if (keep_ || device_ > 0) [[unlikely]]
+      end_account();
   }
 
   object_id id() const noexcept { return entry_.id; }
@@ -44,7 +44,6 @@ public:
   bool is_of(object_id id) const noexcept { return entry_.id == id || (together_ && has(id, action::exclude)); }
   /// Seconds that a device has worked for it.
   void charge_device(double seconds) noexcept { device_ += seconds; }
-  double device() const noexcept { return device_; }
   /// Lets others have the object. Scopes within each other release once.
   void release();
   void regain() noexcept;
@@ -77,7 +76,7 @@ protected:
 private:
   bool has(object_id id, action what) const noexcept;
   void begin_keep(tern::detail::causal_context* outer);
-  void end_keep() noexcept;
+  void end_account() noexcept;
 
   admission& admission_;
   entry_front& entry_; // of an `entry`

@@ -338,7 +338,8 @@ std::vector<object_load> directory::loads() const {
       if (!e || !e->is_present()) continue;
       const extra_state& x = e->known();
       all.push_back({e->id, &e->type->name, x.load, e->pending(), x.seconds,
-                     e->type->pack && e->pins == 0 && e->claims == 0, e->could_leave(), x.device});
+                     e->type->pack && e->pins == 0 && e->claims == 0, e->could_leave(), x.device,
+                     x.device * static_cast<double>(e->keeps)});
     }
   }
   return all;

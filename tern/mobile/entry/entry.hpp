@@ -46,7 +46,7 @@ struct travel_note {
   float seconds;              ///< as in the entry, as is the next
   std::uint64_t credit;
   std::uint32_t events; ///< the number of its next event; 0: it has had none
-  std::uint32_t unused;
+  float device;         ///< as in the entry
 };
 
 /// An object that has arrived in a message and is to be unpacked.
@@ -105,7 +105,8 @@ struct extra_state {
   detail::recent_times times;                ///< that its invocations ran
   detail::long_rhythm rhythm;                ///< of its quick and its long ones, if a balancer wants to know
   float seconds = 0;                         ///< an invocation takes, typically; 0: not known
-  float device = 0;                          ///< of it, of a device's time
+  float device = 0;                          ///< load for devices of an invocation that has any
+  bool device_is_own = false;                ///< it was found here
   std::unique_ptr<detail::event_set> events; ///< null: it has had none
 };
 
@@ -232,7 +233,7 @@ struct entry : entry_front {
   travel_note note() const noexcept {
     const extra_state& x = known();
     return {version, 0, 0, 0, x.rhythm.gap(), x.rhythm.since(), x.seconds, x.credit, x.events ? x.events->next() : 0,
-            0};
+            x.device};
   }
   /// It has come with that.
   void take_over(const travel_note& with) {
@@ -240,6 +241,7 @@ struct entry : entry_front {
       extra().each = extra().seconds = with.seconds;
       extras->credit = with.credit;
     }
+    if (with.device > 0) extra().device = with.device;
     if (with.events > 0) extra().events = std::make_unique<detail::event_set>(with.events);
     if (with.gap != detail::long_rhythm::no_gap || extras) extra().rhythm = {with.gap, with.since};
   }

@@ -12,14 +12,21 @@
 
 namespace tern::mobile::detail {
 
-void object_loads::note_time(entry& e, double seconds, double device) {
+// The first one here counts for all: what has come along is of another rank's devices.
+void object_loads::note_device(entry& e, double load) noexcept {
+  if (!(load > 0) || !e.extras) return;
+  extra_state& x = *e.extras;
+  x.device = x.device_is_own ? 0.75F * x.device + 0.25F * static_cast<float>(load) : static_cast<float>(load);
+  x.device_is_own = true;
+}
+
+void object_loads::note_time(entry& e, double seconds) {
   float typical = 0;
   {
     const std::lock_guard hold(objects_.shard_of(e.id).lock);
     extra_state& x = e.extra();
     x.times.add(static_cast<float>(seconds));
     typical = x.seconds = x.times.typical();
-    x.device = 0.75F * x.device + 0.25F * static_cast<float>(device);
   }
   note_typical(*e.type, typical);
 }

@@ -39,8 +39,11 @@ public:
   /// Under the shard's lock. The fiber that has the access may be changing what the class would
   /// look at: so the load grows by as much as it did last time.
   void weigh_arrival(entry& e) noexcept { set(e, e.known().load + e.known().each); }
-  /// An invocation has run for so many seconds of a worker, and of a device.
-  void note_time(entry& e, double seconds, double device);
+  /// An invocation has run for so many seconds of a worker.
+  void note_time(entry& e, double seconds);
+  /// What an invocation has submitted was so much load for devices; 0: nothing is noted. Under the
+  /// shard's lock.
+  static void note_device(entry& e, double load) noexcept;
 
 private:
   float typical_of(const type_record& type) const noexcept;

@@ -16,7 +16,8 @@
 namespace tern::mobile::detail {
 namespace {
 
-constexpr std::uint32_t kept_flags = net::flag_uncounted | net::flag_high | net::flag_low; // by what is sent on
+constexpr std::uint32_t kept_flags =
+    net::flag_uncounted | net::flag_high | net::flag_low | flag_work; // by what is sent on
 
 template <action What, const net::handler_record& Handler>
 constexpr invocable message_for{What, nullptr, []() -> const std::string& { return Handler.name(); }, nullptr};

@@ -22,6 +22,14 @@ namespace tern::mobile {
 
 struct type_record;
 
+/// Of a message to an object: what it invokes causes work, however quickly it returns
+/// (send_options). Collectives alone have the flag that it shares, and they are no such messages.
+inline constexpr std::uint32_t flag_work = net::flag_detects;
+/// \param how send_options.
+template <class Options> constexpr std::uint32_t flags_of(const Options& how) noexcept {
+  return net::flag_of(how.priority) | (how.work ? flag_work : 0);
+}
+
 /// After the header of each message to an object.
 struct address {
   static constexpr std::int32_t no_stream = -1;

@@ -3,6 +3,7 @@
 /// \file
 /// Policies in which rank 0 sees all objects and says where each one goes.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,11 +17,17 @@ namespace tern::balance::detail {
 
 /// A rank in a report.
 struct central_rank {
-  rank_state state;
+  std::array<rank_state, 2> states; ///< by resource
   std::int32_t rank = 0;
   std::uint32_t objects = 0;
-  std::uint32_t fixed_parts = 0;
-  std::int32_t unused = 0; // all bytes have a value
+  std::array<std::uint32_t, 2> fixed_parts{}; ///< by resource
+};
+
+/// What one resource has to do.
+struct resource_report {
+  std::vector<float> loads; ///< of objects; empty: nobody's is above 0
+  std::vector<float> fixed; ///< loads of what stays, the heaviest of a rank first
+  template <class A> void serialize(A& ar) { ar(loads, fixed); }
 };
 
 /// Objects that talk to each other: what rank 0 must know of them besides their loads.
@@ -38,11 +45,10 @@ struct talk_report {
 struct central_report {
   std::uint32_t number = 0;
   std::vector<central_rank> ranks;
-  std::vector<float> loads;         ///< of their objects
-  std::vector<float> fixed;         ///< loads of what stays, the heaviest of a rank first
-  std::vector<std::uint64_t> along; ///< by object: its position on a curve; empty if the policy needs none
-  talk_report talk;                 ///< empty if the policy does not look at it, or a phase is under way
-  template <class A> void serialize(A& ar) { ar(number, ranks, loads, fixed, along, talk); }
+  std::array<resource_report, 2> of; ///< by resource; of workers all objects' loads stand there
+  std::vector<std::uint64_t> along;  ///< by object: its position on a curve; empty if the policy needs none
+  talk_report talk;                  ///< empty if the policy does not look at it, or a phase is under way
+  template <class A> void serialize(A& ar) { ar(number, ranks, of, along, talk); }
 };
 
 /// The object that `from` has reported as its number `index` is to go to `to`.
@@ -55,14 +61,17 @@ struct central_orders {
   std::uint32_t number = 0;
   double level = 0, grain = 0;       ///< as for round_policy::expect
   bool any = false;                  ///< on any rank
+  resource by = resource::worker;    ///< that which ends last
   std::vector<central_order> orders; ///< by rank
-  template <class A> void serialize(A& ar) { ar(number, level, grain, any, orders); }
+  template <class A> void serialize(A& ar) { ar(number, level, grain, any, by, orders); }
 };
 
-/// One round goes: reports up the tree, orders down, and word that the moves are done up again.
+/// One round goes: reports up the tree, orders down, and word that the moves are done up again. If
+/// workers and devices both count, those are evened out of which the last rank ends later; and only
+/// if with both all end sooner.
 class central_policy : public round_policy {
 protected:
-  central_policy(policy_context& h, parameters& p);
+  central_policy(policy_context& h, parameters& p, counted by = counted::worker);
 
   struct hints {
     std::uint64_t random = 0; ///< from the job's seed
@@ -85,7 +94,9 @@ private:
   struct solution {
     std::uint32_t number = 0;
     hints known;
-    assignment_problem problem;
+    std::array<assignment_problem, 2> problems; ///< by resource
+    resource by = resource::worker;             ///< which is evened out
+    const assignment_problem& problem() const { return problems[static_cast<std::size_t>(by)]; }
     talk_report talk;
     decision is;
     double level = 0, grain = 0;
@@ -96,14 +107,16 @@ private:
   std::uint64_t position_of(object_id object) const;
   void describe_talk(const std::vector<object_info>& objects, talk_report& talk) const;
   void solve(std::vector<std::optional<central_report>>& parts);
+  static void set_up(solution& s, const central_report& all, resource r);
   void find(solution& s) const;
   void tell(const solution& s);
   void carry_out(std::span<const central_order> orders);
 
   gathering<central_report> reports_;
-  rank_state own_;
+  std::array<rank_state, 2> own_;
   std::vector<object_id> reported_;
-  std::vector<float> reported_load_;
+  std::array<std::vector<float>, 2> reported_load_;
+  resource by_ = resource::worker; // of the round's orders
   std::uint32_t moves_left_ = 0, moved_ = 0, failed_ = 0;
 };
 

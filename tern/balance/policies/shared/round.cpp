@@ -64,8 +64,8 @@ std::size_t tree_view::place_of(int rank) const {
               "give all ranks the same option balance");
 }
 
-round_policy::round_policy(policy_context& h, parameters& p)
-    : policy(h), tree_(view_tree(h.rank(), h.size(), p.count("arity", 8, 2, 64))),
+round_policy::round_policy(policy_context& h, parameters& p, counted by)
+    : policy(h), counting_(h, by), tree_(view_tree(h.rank(), h.size(), p.count("arity", 8, 2, 64))),
       least_distance_(p.seconds("distance", 0.01)), gain_(p.number("gain", 0.005, 0, 1)),
       inside_(p.word("inside", "yes", "yes|no") == "yes"), patience_(first_patience) {
   on(&round_policy::take_wish);
@@ -109,8 +109,9 @@ void round_policy::notify(object_id) {
 }
 
 bool round_policy::worth_a_wish() const {
-  if (!(here.waiting() > 0)) return false; // it has nothing to give away
-  const double own = here.load() * here.pace() / std::max(here.workers(), 1);
+  const resource late = counting_.critical();
+  if (!(counting_.of(late).waiting() > 0)) return false; // it has nothing to give away
+  const double own = counting_.ahead(late);
   return here.now() + own > until_ + std::max(share_between * level_, 2 * least_distance_);
 }
 
@@ -166,34 +167,48 @@ void round_policy::start() {
   begin();
 }
 
-rank_state round_policy::look(std::vector<object_info>& found, std::vector<float>& fixed, bool all) {
-  found.clear();
-  fixed.clear();
-  rank_state state;
+movable_work round_policy::look(bool all) {
+  movable_work work;
+  const bool workers = counting_.counts(resource::worker), devices = counting_.counts(resource::device);
   const double pace = here.pace() > 0 ? here.pace() : 1;
-  state.workers = here.workers();
-  state.speed = here.workers() / pace;
+  auto& [own, of_devices] = work.states;
+  own.workers = here.workers();
+  own.speed = here.workers() / pace;
+  of_devices.workers = here.devices();
+  of_devices.speed = of_devices.workers == 0  ? 0
+                     : here.device_pace() > 0 ? of_devices.workers / here.device_pace()
+                                              : -1;
+  const auto stays = [&](resource r, double load) {
+    if (!(load > 0)) return;
+    work.states[static_cast<std::size_t>(r)].fixed += load;
+    work.fixed[static_cast<std::size_t>(r)].push_back(static_cast<float>(load));
+  };
   for (object_info& x : here.objects()) {
     if (!at_phase_ && x.pending == 0) x.load = 0;
     if (!at_phase_) x.load = std::max(x.load - x.ran / pace, 0.0);
-    if (!x.movable && !all && x.load > 0) {
-      state.fixed += x.load;
-      fixed.push_back(static_cast<float>(x.load));
+    if (!workers) x.load = 0;
+    if (!devices) x.device = 0;
+    if (all || (x.movable && (x.load > 0 || x.device > 0))) {
+      work.objects.push_back(x);
+    } else if (!x.movable) {
+      stays(resource::worker, x.load);
+      stays(resource::device, x.device);
     }
-    if (all || (x.movable && x.load > 0)) found.push_back(x);
   }
-  std::sort(fixed.begin(), fixed.end(), std::greater<>());
-  return state;
+  for (std::vector<float>& parts : work.fixed) std::sort(parts.begin(), parts.end(), std::greater<>());
+  return work;
 }
 
-void round_policy::replace_begun(std::vector<departure>& leaving, const std::vector<object_id>& free) const {
+void round_policy::replace_begun(std::vector<departure>& leaving, const std::vector<object_id>& free,
+                                 resource of) const {
   if (at_phase_ || leaving.empty()) return; // nothing runs between phases
   std::vector<object_id> movable;
   std::vector<std::pair<float, object_id>> instead;
   for (const object_info& x : here.objects()) {
     if (!x.movable || x.pending == 0) continue;
     movable.push_back(x.id);
-    if (std::binary_search(free.begin(), free.end(), x.id)) instead.emplace_back(static_cast<float>(x.load), x.id);
+    if (std::binary_search(free.begin(), free.end(), x.id))
+      instead.emplace_back(static_cast<float>(of == resource::device ? x.device : x.load), x.id);
   }
   std::sort(movable.begin(), movable.end());
   std::sort(instead.begin(), instead.end());

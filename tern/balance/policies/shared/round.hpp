@@ -12,6 +12,7 @@
 /// rank no longer answers, is given up when the next is wanted and it has had much time: what still
 /// comes of it is known by its number, and ignored.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -19,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include <tern/balance/policies/resources/resources.hpp>
 #include <tern/balance/policy.hpp>
 
 namespace tern::balance::detail {
@@ -74,12 +76,24 @@ struct round_end {
   template <class A> void serialize(A& ar) { ar(number, moved, failed); }
 };
 
-/// What a rank knows of its objects when a round begins.
+/// What a rank knows of its objects when a round begins; of its workers, or of its devices.
 struct rank_state {
   double fixed = 0; ///< load that cannot leave
-  double speed = 0; ///< load done in a second
+  double speed = 0; ///< load done in a second; below 0: not known, as nothing has run there
   std::int32_t workers = 1;
   std::int32_t unused = 0; ///< all bytes have a value
+};
+/// Of ranks whose speed is not known it is taken to be that of the others, on average.
+/// \param speed, \param workers of those that know it, in all.
+inline void guess_speed(rank_state& s, double speed, double workers) noexcept {
+  if (s.speed < 0) s.speed = workers > 0 ? speed / workers * s.workers : 0;
+}
+
+/// What a rank has that may move, and what is fixed.
+struct movable_work {
+  std::vector<object_info> objects;        ///< with what is left of their loads
+  std::array<rank_state, 2> states;        ///< by resource
+  std::array<std::vector<float>, 2> fixed; ///< likewise: parts of the load that cannot leave, the heaviest first
 };
 
 /// An object that is to leave.
@@ -91,7 +105,7 @@ struct departure {
 
 /// The parameters of all these policies: `arity` of the tree; `distance`, the least between rounds,
 /// in seconds; `gain`, how much sooner all must end, as a share of what is left to do; `inside=no`:
-/// in programs that mark phases no rounds but at their ends.
+/// in programs that mark phases no rounds but at their ends. Of some, `by` (resources.hpp).
 class round_policy : public policy {
 public:
   void dist_balance(trigger why) final;
@@ -99,7 +113,7 @@ public:
 
 protected:
   /// Reads the parameters `arity`, `distance`, `gain` and `inside`.
-  round_policy(policy_context& h, parameters& p);
+  round_policy(policy_context& h, parameters& p, counted by);
 
   /// On each rank: the round has begun, and this rank's objects may be looked at.
   virtual void begin() = 0;
@@ -113,14 +127,16 @@ protected:
     for (const branch& b : tree_.children) send(b.first, message);
   }
 
-  /// The objects that may move and have something to do, the heaviest first; what else there is to
-  /// do is fixed. Or all objects, and nothing fixed.
-  /// \param fixed parts of it, the heaviest first.
-  rank_state look(std::vector<object_info>& found, std::vector<float>& fixed, bool all = false);
+  /// The objects that may move and have something to do, those that load workers most first; what
+  /// else there is to do is fixed. Or all objects, and nothing fixed. Of a resource that does not
+  /// count, loads are 0.
+  movable_work look(bool all = false);
   /// What has begun to run since it was reported is replaced by something of about the same load
   /// that still waits, if there is any.
   /// \param free of those reported: what has not been decided.
-  void replace_begun(std::vector<departure>& leaving, const std::vector<object_id>& free) const;
+  /// \param of which their loads are.
+  void replace_begun(std::vector<departure>& leaving, const std::vector<object_id>& free, resource of) const;
+  const resources& counting() const noexcept { return counting_; }
   /// How much sooner all must end for a move to be made at all.
   /// \param grain as for `expect`: what a few objects could do is not looked at too closely.
   /// \param caution what `caution` says.
@@ -156,6 +172,7 @@ private:
   void take_begin(int from, const round_begin& m);
   void take_end(int from, const round_end& m);
 
+  const resources counting_;
   tree_view tree_;
   double least_distance_, gain_;
   bool inside_;

@@ -52,34 +52,56 @@ bool uneven(const load_report& late, const load_report& other, double least) {
 }
 
 load_report transfer_planner::mine() const {
-  const double pace = std::max(here_.pace(), least_pace);
-  const int workers = std::max(here_.workers(), 1);
+  const resource late = counting_.critical(), rest = other(late);
+  if (std::exchange(seen_, late) != late) {
+    changed_ = true;
+    each_ = 0;
+  }
+  load_report s = report(late);
+  if (!counting_.counts(rest)) return s;
+  const double pace = counting_.pace(rest);
+  s.knows_other = pace > 0;
+  s.other_workers = static_cast<std::uint32_t>(std::max(counting_.of(rest).workers(), 1));
+  s.other_rate = std::max(pace, least_pace) / s.other_workers;
+  return s;
+}
+
+load_report transfer_planner::report(resource of) const {
+  const policy_context& seen = counting_.of(of);
+  const double known = counting_.pace(of), pace = known > 0 ? std::max(known, least_pace) : 1;
+  const int workers = std::max(seen.workers(), 1);
   load_report s;
+  s.of = of;
+  s.knows = known > 0 || of == resource::worker;
   s.rate = pace / workers;
-  s.ahead = here_.load() * s.rate;
+  s.ahead = seen.load() * s.rate;
   s.each = each() * pace;
   s.workers = static_cast<std::uint32_t>(workers);
-  s.ready = static_cast<std::uint32_t>(std::min<std::size_t>(here_.ready(), UINT32_MAX));
+  s.ready = static_cast<std::uint32_t>(std::min<std::size_t>(seen.ready(), UINT32_MAX));
   if (s.ready == 0) {
-    const std::vector<double> running = here_.running();
+    const std::vector<double> running = seen.running();
     s.idle = static_cast<std::uint32_t>(std::count(running.begin(), running.end(), 0.0));
   }
-  s.ends = s.ready > many_for_each * workers ? s.ahead : look_ahead(s.ahead);
+  s.ends = s.ready > many_for_each * workers ? s.ahead : look_ahead(s.ahead, of);
   return s;
+}
+
+std::vector<double> transfer_planner::waiting_loads(resource of) const {
+  std::vector<double> loads;
+  for (const object_info& x : counting_.of(of).objects())
+    if (x.movable && x.pending > 0) loads.push_back(x.load);
+  return loads;
 }
 
 // Looking at objects takes time, and ranks are often asked: as long as none has come or gone, the
 // end is where it was. A queue that has planned this keeps to its plan, which may be better than
 // what can be found with what it has left over.
-double transfer_planner::look_ahead(double ahead) const {
+double transfer_planner::look_ahead(double ahead, resource of) const {
   const std::size_t ready = here_.ready();
-  const double waiting = here_.waiting();
+  const double waiting = counting_.of(of).waiting();
   const bool more = changed_ || ready > seen_ready_ || waiting > seen_waiting_;
   if (more || ready != seen_ready_ || waiting != seen_waiting_) {
-    std::vector<double> loads;
-    for (const object_info& x : here_.objects())
-      if (x.movable && x.pending > 0) loads.push_back(x.load);
-    const double end = here_.now() + deal(loads);
+    const double end = here_.now() + deal(waiting_loads(of), of);
     end_at_ = more ? end : std::min(end, end_at_);
     changed_ = false;
     seen_ready_ = ready;
@@ -92,22 +114,20 @@ load_report transfer_planner::precisely() const {
   load_report s = mine();
   if (s.each > 0) {
     const double load = s.each / (s.rate * s.workers);
-    s.more = std::max(0.0, ends_with(load, load) - s.ends - s.each / s.workers);
+    s.more = std::max(0.0, ends_with(load, load, s.of) - s.ends - s.each / s.workers);
   }
   return s;
 }
 
-double transfer_planner::ends_with(double each, double all) const {
-  const load_report s = mine();
+double transfer_planner::ends_with(double each, double all, resource of) const {
+  const load_report s = report(of);
   if (s.ready > many_for_each * s.workers) return s.ahead + all * s.rate;
-  std::vector<double> loads;
-  for (const object_info& x : here_.objects())
-    if (x.movable && x.pending > 0) loads.push_back(x.load);
+  std::vector<double> loads = waiting_loads(of);
   const double count = all / each;
   const std::size_t more = count >= 1 && count < 1000 ? static_cast<std::size_t>(std::round(count)) : 1;
   const double load = all / static_cast<double>(more);
   loads.insert(std::upper_bound(loads.begin(), loads.end(), load, std::greater<>()), more, load);
-  return deal(loads);
+  return deal(loads, of);
 }
 
 double transfer_planner::worth_taking(const load_report& giver, const load_report& mine, double most) const {
@@ -116,30 +136,31 @@ double transfer_planner::worth_taking(const load_report& giver, const load_repor
   const double each = giver.each / (giver.rate * giver.workers), until = std::max(giver.ends, mine.ends);
   // What is less than half an object cannot be evened out.
   for (int tries = 3; tries > 0 && most >= each / 2; --tries, most /= 2)
-    if (ends_with(each, most) <= until) return most;
+    if (ends_with(each, most, giver.of) <= until) return most;
   return 0;
 }
 
 // When all will have ended if these are dealt out as the queue "plan" would do it.
-double transfer_planner::deal(const std::vector<double>& loads) const {
-  std::vector<double> ends = here_.running();
+double transfer_planner::deal(const std::vector<double>& loads, resource of) const {
+  std::vector<double> ends = counting_.of(of).running();
   if (ends.empty()) ends.resize(1);
   scheduler_.deal(loads, ends);
-  return *std::max_element(ends.begin(), ends.end()) * here_.pace();
+  return *std::max_element(ends.begin(), ends.end()) * counting_.pace(of);
 }
 
 double transfer_planner::each() const {
   const std::size_t ready = here_.ready();
   if (ready > 0) {
-    const double now = here_.waiting() / static_cast<double>(ready);
+    const double now = counting_.seen().waiting() / static_cast<double>(ready);
     each_ = each_ > 0 ? each_ + 0.05 * (now - each_) : now;
   }
   return each_;
 }
 
 bool transfer_planner::short_of(double limit) const {
-  const double slots = limit * std::max(here_.workers(), 1);
-  return static_cast<double>(here_.ready()) < slots || here_.waiting() < slots * each();
+  const policy_context& seen = counting_.seen();
+  const double slots = limit * std::max(seen.workers(), 1);
+  return static_cast<double>(seen.ready()) < slots || seen.waiting() < slots * each();
 }
 
 bool transfer_planner::may_go(object_id id, int to) const {
@@ -149,7 +170,7 @@ bool transfer_planner::may_go(object_id id, int to) const {
 
 std::vector<object_info> transfer_planner::choose(int to, const load_report& taker, double most) const {
   std::vector<object_info> chosen;
-  load_report giver = mine(), t = taker;
+  load_report giver = mine(), t = in_terms_of(taker, giver);
   if (giver.ready == 0) return chosen;
   const double even = evens_out(giver, t);
   if (even <= 0 || most <= 0) {
@@ -161,7 +182,7 @@ std::vector<object_info> transfer_planner::choose(int to, const load_report& tak
   // A rank that has few has made sure that it can take some of usual weight.
   const bool few = t.idle == 0 && t.ready <= enough_to_share * t.workers;
   const double heaviest = few ? 1.25 * giver.each / (giver.rate * giver.workers) : HUGE_VAL;
-  for (const object_info& x : here_.objects())
+  for (const object_info& x : counting_.of(giver.of).objects())
     if (x.movable && x.pending > 0 && x.load > 0 && x.load <= heaviest && may_go(x.id, to))
       fit[known(x.id) != nullptr].push_back(x);
   const auto take = [&](const object_info& x) {
@@ -205,7 +226,7 @@ std::vector<object_info> transfer_planner::choose(int to, const load_report& tak
 void transfer_planner::choose_remainder(int to, const load_report& giver, load_report taker,
                                         std::vector<object_info>& chosen) const {
   if (!uneven(giver, taker, least_gain * giver.ahead)) return;
-  std::vector<object_info> waiting = here_.objects();
+  std::vector<object_info> waiting = counting_.of(giver.of).objects();
   std::erase_if(waiting, [](const object_info& x) { return !x.movable || x.pending == 0; });
   std::vector<double> loads;
   for (const object_info& x : waiting) loads.push_back(x.load);
@@ -213,7 +234,8 @@ void transfer_planner::choose_remainder(int to, const load_report& giver, load_r
   std::size_t best = 0;
   double best_end = giver.ends;
   for (std::size_t k = 1; k <= most; k += 1 + k / 4) {
-    const double end = std::max(giver.ahead, deal({loads.begin() + static_cast<std::ptrdiff_t>(k), loads.end()}));
+    const double end =
+        std::max(giver.ahead, deal({loads.begin() + static_cast<std::ptrdiff_t>(k), loads.end()}, giver.of));
     // Many more moves for a little less.
     if (end >= best_end - least_gain * giver.ahead) continue;
     best = k;

@@ -4,17 +4,20 @@
 /// What the policies have in common that act while work goes on: how ranks compare, which objects
 /// one transfers to another, and what is known of objects that have come from elsewhere. Internal.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
+#include <tern/balance/policies/resources/resources.hpp>
 #include <tern/balance/policies/shared/list_schedule.hpp>
 #include <tern/balance/policy.hpp>
 
 namespace tern::balance::detail {
 
-/// The load of a rank, as it tells others.
+/// The load of a rank, as it tells others: of its workers, or of its devices if these end later.
 struct load_report {
   double ahead = 0; ///< seconds of work, if all its workers share it to the end
   double ends = 0;  ///< seconds until the last worker has done its share: objects cannot be divided
@@ -25,13 +28,37 @@ struct load_report {
   std::uint32_t workers = 1;
   std::uint32_t ready = 0; ///< objects that wait
   std::uint32_t idle = 0;  ///< workers that have nothing to do, as far as known
-  template <class A> void serialize(A& ar) { ar(ahead, ends, rate, each, more, workers, ready, idle); }
+  resource of = resource::worker;
+  bool knows = true; ///< `rate`
+  // Of the other resource: 0 workers if it does not count.
+  bool knows_other = false;
+  std::uint32_t other_workers = 0;
+  double other_rate = 0;
+  template <class A> void serialize(A& ar) {
+    ar(ahead, ends, rate, each, more, workers, ready, idle, of, knows, knows_other, other_workers, other_rate);
+  }
 };
+
+/// What load means to that rank which loads another rank's critical resource. Its rate is taken to
+/// be that rank's if it does not know it.
+inline load_report in_terms_of(load_report s, const load_report& giver) {
+  if (s.of != giver.of) {
+    s.of = giver.of;
+    std::swap(s.rate, s.other_rate);
+    std::swap(s.knows, s.knows_other);
+    std::swap(s.workers, s.other_workers);
+    s.workers = std::max(s.workers, 1U);
+    s.idle = std::min(s.idle, s.workers);
+    s.more = -1;
+  }
+  if (!s.knows) s.rate = giver.rate * giver.workers / s.workers;
+  return s;
+}
 
 /// The load that `from` must give to `to` so that both ranks end at the same time. Negative if `to`
 /// ends later already.
 inline double evens_out(const load_report& from, const load_report& to) {
-  return (from.ahead - to.ahead) / (from.rate + to.rate);
+  return (from.ahead - to.ahead) / (from.rate + in_terms_of(to, from).rate);
 }
 
 /// How much later some worker ends there if one more object comes: none, as long as there are so
@@ -70,8 +97,8 @@ struct settled {
 /// has ended. One thread at a time.
 class transfer_planner {
 public:
-  transfer_planner(policy_context& h, double hold, int most)
-      : here_(h), hold_(hold), most_(static_cast<std::size_t>(most)) {}
+  transfer_planner(policy_context& h, double hold, int most, counted by = counted::worker)
+      : here_(h), counting_(h, by), hold_(hold), most_(static_cast<std::size_t>(most)) {}
 
   load_report mine() const;
   /// With `more`, which takes time.
@@ -81,9 +108,11 @@ public:
   /// Fewer wait for each worker than `limit`.
   bool short_of(double limit) const;
 
+  const resources& counting() const noexcept { return counting_; }
+
   /// When the last worker will have done its share if more comes. \param all the load. \param each
-  /// of one object.
-  double ends_with(double each, double all) const;
+  /// of one object. \param of what.
+  double ends_with(double each, double all, resource of = resource::worker) const;
   /// How much load it is of use to take from there: `most`, or less; 0: none.
   double worth_taking(const load_report& giver, const load_report& mine, double most) const;
 
@@ -111,18 +140,23 @@ private:
   const history* known(object_id id) const;
   bool may_go(object_id id, int to) const;
   void sweep();
-  double look_ahead(double ahead) const;
-  double deal(const std::vector<double>& loads) const;
+  load_report report(resource of) const;
+  double look_ahead(double ahead, resource of) const;
+  double deal(const std::vector<double>& loads, resource of) const;
+  /// Of objects that could leave with what they have to do, the heaviest first.
+  std::vector<double> waiting_loads(resource of) const;
   void choose_remainder(int to, const load_report& giver, load_report taker, std::vector<object_info>& chosen) const;
 
   policy_context& here_;
+  const resources counting_;
   double hold_;
   std::size_t most_;
   mutable double each_ = 0;
   mutable lpt_scheduler scheduler_;
   mutable std::size_t seen_ready_ = 0;
   mutable double seen_waiting_ = 0, end_at_ = 0;
-  mutable bool changed_ = true; ///< something has come or gone since
+  mutable bool changed_ = true;              ///< something has come or gone since
+  mutable resource seen_ = resource::worker; ///< what was critical then
   std::map<object_id, history> came_;
   std::size_t sweep_at_ = 64;
 };

@@ -196,7 +196,9 @@ void parse_item(std::string_view item, std::vector<simulated_settings>& all, std
 
 } // namespace
 
-std::vector<simulated_settings> parse_simulated(std::string_view text) {
+namespace {
+
+std::vector<simulated_settings> parse_entry(std::string_view text) {
   if (text.empty()) return {};
   const std::size_t colon = text.find(':');
   const auto count = parse_number(text.substr(0, colon));
@@ -214,6 +216,19 @@ std::vector<simulated_settings> parse_simulated(std::string_view text) {
   return all;
 }
 
+} // namespace
+
+std::vector<simulated_settings> parse_simulated(std::string_view text) {
+  const std::size_t end = std::min(text.find(';'), text.size());
+  std::vector<simulated_settings> first = parse_entry(text.substr(0, end));
+  for (std::size_t from = end; from < text.size();) {
+    const std::size_t next = std::min(text.find(';', from + 1), text.size());
+    static_cast<void>(parse_entry(text.substr(from + 1, next - from - 1)));
+    from = next;
+  }
+  return first;
+}
+
 } // namespace tern::hetero::detail
 
 namespace tern::hetero {
@@ -222,7 +237,8 @@ const option<std::string> hetero_simulated{
     "hetero-simulated",
     "",
     "devices to simulate, for tests and experiments, and what they are like: 2, or "
-    "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2; empty: none",
+    "2:bandwidth=4G,latency=10us,memory=1G,launch=5us,speed=2; empty: none; with semicolons between them, entries for "
+    "ranks, of which rank r has number r, and the first again after the last: 2:speed=4;2:speed=1",
     {.verify = [](const std::string& text, const options&) { static_cast<void>(detail::parse_simulated(text)); }}};
 
 } // namespace tern::hetero

@@ -36,6 +36,9 @@
 /// - `skip=false`: a kernel that fails loses the device, as on CUDA. Otherwise what was launched
 ///   behind it is not done.
 ///
+/// Several such, separated by semicolons, are for the ranks of a job, which take them in turn (rank
+/// r of n has number r mod n): `2:speed=4;2:speed=1` are slow nodes beside fast ones.
+///
 /// `VALUE@D` behind any word is for device D alone: `2:speed=1,speed=4@1`.
 ///
 /// Sizes may have k, M, G or T behind them, powers of 1024; times have ns, us, ms or s.
@@ -95,7 +98,8 @@ struct simulated_settings {
   std::int64_t (*now)() = &tern::detail::clock_now; ///< nanoseconds; goes on while a fiber waits
 };
 
-/// What each device of an option's text is like. \throws error(invalid_option) saying which word is
+/// What each device of an option's text is like; of a text for several ranks those of rank 0, but
+/// all is checked (own_devices chooses). \throws error(invalid_option) saying which word is
 /// wrong and what is allowed.
 std::vector<simulated_settings> parse_simulated(std::string_view text);
 

@@ -13,6 +13,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tern/hetero/device/device_list.hpp>
+
 #include "tests/hetero/support/kernels.hpp"
 #include "tests/hetero/support/simulated_device.hpp"
 #include <tern/task/fiber.hpp>
@@ -465,6 +467,24 @@ TEST(fake_device, goes_by_the_simulated_clock) {
   });
   EXPECT_GE(world.seconds(), 2.0);
   EXPECT_LT(world.seconds(), 2.001);
+}
+
+TEST(fake_device, entries_are_for_ranks_in_turn) {
+  options opts;
+  opts.set(hetero_simulated, "2:speed=4;1:speed=0.5;");
+  const auto of = [&](int rank) { return parse_simulated(own_devices(opts, rank)[hetero_simulated]); };
+  ASSERT_EQ(of(0).size(), 2u);
+  EXPECT_EQ(of(0)[1].speed, 4);
+  ASSERT_EQ(of(1).size(), 1u);
+  EXPECT_EQ(of(1)[0].speed, 0.5);
+  EXPECT_TRUE(of(2).empty());
+  EXPECT_EQ(of(3).size(), 2u) << "the first again";
+  EXPECT_EQ(of(4).size(), 1u);
+  EXPECT_EQ(open_simulated(opts).size(), 2u) << "of rank 0, where nothing knows a rank";
+  EXPECT_NE(refusal(errc::invalid_option, [] { parse_simulated("2:speed=4;1:sped=2"); }).find("sped"),
+            std::string::npos);
+  opts.set(hetero_simulated, "3");
+  EXPECT_EQ(of(5).size(), 3u) << "one entry is for all";
 }
 
 TEST(fake_device, options_describe_devices) {

@@ -273,6 +273,7 @@ bool device_worker::poll() noexcept {
         ++i;
         continue;
       }
+      note_took(running_[i]);
       if (sampled_kernel* const s = running_[i].sampled) home_.sampler().ran(*s, device_->took(), running_[i].beside);
     } catch (const predecessor_failed&) {
       again = t->sound(); // else it has failed with that

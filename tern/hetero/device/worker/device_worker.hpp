@@ -94,6 +94,11 @@ private:
     int stream = 0;
     double expected = 0; ///< seconds; 0: not known
     bool beside = false; ///< others were in other streams meanwhile
+    // Only of tasks that are counted in an account:
+    double items = 0;       ///< of all its kernels; 0: not known
+    std::int64_t began = 0; ///< when it was launched; 0: it is not counted
+    std::int64_t took = 0;  ///< nanoseconds, as the device says; 0: it does not
+    int shared_by = 1;      ///< streams that had something to do when it was launched
   };
   struct described {
     task_record* task;
@@ -114,6 +119,10 @@ private:
   void launch(task_record* t, launch_request what, fused_kind* kind) noexcept;
   void has_begun(launched&& l);
   void end(launched&& l, const std::exception_ptr& why) noexcept;
+  void will_charge(launched& l, const launch_request& what) noexcept;
+  void note_took(launched& l) noexcept;
+  void charge(const launched& l) noexcept;
+  int busy_streams() const noexcept;
   // queued_launches.cpp
   bool launch_followers() noexcept;
   followers::state offer(task_record* t, const followers::successor& s) noexcept;
@@ -200,6 +209,7 @@ private:
   followers followers_;
   std::uint64_t given_ = 0;               // operations
   std::vector<std::uint64_t> last_given_; // in each stream: the number of the last one
+  std::vector<std::int64_t> charged_to_;  // in each stream: until when its time has been charged
   std::vector<ticket> after_;             // for its memory
   std::vector<task_record*> followed_;    // as well
   fusion fusion_;

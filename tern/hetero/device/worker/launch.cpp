@@ -2,6 +2,7 @@
 // Launches tasks when their data have come: one by one, several as one, or one as several.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <exception>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include <tern/base/error.hpp>
 #include <tern/hetero/device/worker/device_worker.hpp>
 #include <tern/hetero/record/failure.hpp>
+#include <tern/task/fiber/charged_context.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
 #include <tern/trace/trace.hpp>
 
@@ -119,6 +121,7 @@ void device_worker::launch(task_record* t, launch_request what, fused_kind* kind
     if (trace::on() && what.code) [[unlikely]]
       device_->prepare(*what.code);
     tracks_.begins(l.stream, *t, 1, [&] { return home_.sampler().expected_time(*t, number_); });
+    will_charge(l, what);
     l.running = put(t, l.stream, what);
     if (l.running == 0) return end(std::move(l), nullptr);
     has_begun(std::move(l));
@@ -146,12 +149,81 @@ std::exception_ptr device_worker::with_name(const task_record& t, const std::exc
 void device_worker::end(launched&& l, const std::exception_ptr& why) noexcept {
   if (l.kind) l.kind->ended(home_.core().now(), 1 + l.rest.size());
   if (!l.rest.empty()) home_.placement().add_slots(number_, -slots_of_fused(1 + l.rest.size()));
+  if (!why) charge(l);
   const auto finish_one = [&](task_record* t) {
     if (why) fail(t, with_name(*t, why));
     finish(t);
   };
   finish_one(l.task);
   for (task_record* t : l.rest) finish_one(t);
+}
+
+// Charging to those who have submitted tasks
+// -----------------------------------------------------------------------------------------
+
+namespace {
+
+bool is_counted(const task_record& t) noexcept { return (t.flags & task_record::on_account) != 0; }
+
+void charge_one(const task_record& t, double seconds, double items) noexcept {
+  if (!is_counted(t)) return;
+  if (auto* const account = dynamic_cast<tern::detail::charged_context*>(t.causal)) account->charge(seconds, items);
+}
+
+double items_of(const launch_request& what) noexcept {
+  if (what.sequence) {
+    double all = 0;
+    for (const launch_request& one : what.sequence->launches) all += items_of(one);
+    return all;
+  }
+  if (!what.code || what.call) return 0; // a function's own work
+  double items = static_cast<double>(what.shape.count());
+  for (const int n : what.shape.items) items *= n;
+  return items;
+}
+
+} // namespace
+
+int device_worker::busy_streams() const noexcept {
+  std::uint64_t streams = 0;
+  for (const launched& l : running_) streams |= bit_of(l.stream);
+  return std::popcount(streams);
+}
+
+// \param what it launches: of several in one launch the first, which the others equal.
+void device_worker::will_charge(launched& l, const launch_request& what) noexcept {
+  const auto counted = [](const task_record* t) { return is_counted(*t); };
+  if (!is_counted(*l.task) && std::none_of(l.rest.begin(), l.rest.end(), counted)) return;
+  l.began = home_.core().now();
+  l.items = items_of(what) * static_cast<double>(1 + l.rest.size());
+  l.shared_by =
+      busy_streams() +
+      (std::any_of(running_.begin(), running_.end(), [&](const launched& o) { return o.stream == l.stream; }) ? 0 : 1);
+}
+
+// It is the last one of which `done` has said that it is over.
+void device_worker::note_took(launched& l) noexcept {
+  if (l.began != 0 && device_->measures()) l.took = device_->took();
+}
+
+// Where the device does not say how long it took: since it was launched, or since what was before
+// it in its stream has ended. Kernels that are under way together share the device equally. \pre
+// its tasks have not been completed.
+void device_worker::charge(const launched& l) noexcept {
+  if (l.began == 0) return;
+  std::int64_t took = l.took;
+  if (took == 0) {
+    const std::int64_t now = home_.core().now();
+    charged_to_.resize(static_cast<std::size_t>(device_->streams()));
+    std::int64_t& upto = charged_to_[static_cast<std::size_t>(l.stream)];
+    took = std::max<std::int64_t>(now - std::max(l.began, upto), 0);
+    upto = now;
+  }
+  const int shared_by = std::max({l.shared_by, busy_streams(), 1});
+  const auto tasks = static_cast<double>(1 + l.rest.size());
+  const double seconds = static_cast<double>(took) * 1e-9 / shared_by / tasks, items = l.items / tasks;
+  charge_one(*l.task, seconds, items);
+  for (const task_record* t : l.rest) charge_one(*t, seconds, items);
 }
 
 // Several as one ------------------------------------------------------------------------------------------------------
@@ -218,6 +290,7 @@ bool device_worker::launch_equal(fused_kind& kind) noexcept {
     l.stream = next_stream();
     mark_last(l.stream, nullptr);
     tracks_.begins(l.stream, *l.task, equal_.size(), [] { return std::optional<double>(); });
+    will_charge(l, equal_.front());
     l.running = fuser_->launch_fused(l.stream, equal_);
     home_.placement().launched_together(equal_.size());
     has_begun(std::move(l));

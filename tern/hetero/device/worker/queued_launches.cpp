@@ -150,6 +150,7 @@ void device_worker::launch_behind(task_record* t, std::span<const ticket> after,
     mark_last(l.stream, t);
     tracks_.begins(l.stream, *t, 1, [&] { return home_.sampler().expected_time(*t, number_); });
     begun = true;
+    will_charge(l, what);
     l.running = put(t, l.stream, what);
   } catch (...) {
     const std::exception_ptr why = std::current_exception();
