@@ -10,6 +10,7 @@
 #include <tern/global/moving_target.hpp>
 #include <tern/hetero/hetero_task.hpp>
 #include <tern/hetero/recorded.hpp>
+#include <tern/mobile/hold.hpp>
 #include <tern/mobile/object.hpp>
 #include <tern/net/collectives.hpp>
 #include <tern/net/epoch.hpp>
@@ -285,12 +286,10 @@ TERN_RANK_TEST(sums_of_all_ranks) {
 TERN_RANK_TEST(puts_in_opposite_directions) {
   const auto all = blocks_of_all(large);
   const pointer mine = of_rank(all, rank()), there = of_rank(all, right());
-  hetero_object<int> out = tern::get<&block::ghost>(mine, 0).get();
-  for (int i = 0; i < 10; ++i) {
-    tern::put<&block::ghost>(there, 0, out);
-    tern::get<&block::ghost>(mine, 0, out);
-  }
+  const hetero_view<int> out = tern::hold_shared(mine)->ghost(0); // what the rank to the left writes
+  for (int i = 0; i < 10; ++i) tern::put<&block::ghost>(there, 0, out);
   tern::fence().get();
+  tern::barrier();
   TERN_EXPECT_EQ(sum_of(out), 0);
   tern::barrier();
   end();
