@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <span>
 
 #include <tern/task/fiber/ticks.hpp>
 #include <tern/task/scheduler/scheduler_core.hpp>
@@ -63,7 +64,7 @@ lists levels_of(const lists& successors, const lists& predecessors) {
 } // namespace
 
 struct divided_graph::node {
-  function* f = nullptr;
+  graph_node* f = nullptr;
   std::uint32_t pending = 0; // predecessors that have not returned in this run
   std::uint32_t predecessors = 0;
   std::uint32_t first = 0, last = 0; // in part::successors
@@ -153,14 +154,10 @@ bool divided_graph::possible(const scheduler_core& home, std::size_t nodes) noex
   return parts > 1 && parts <= most_parts && !home.executor && nodes >= parts * least_nodes && nodes < most_nodes;
 }
 
-divided_graph::divided_graph(scheduler_core& home, group_state& group, std::span<function* const> functions,
-                             std::span<const edge> edges)
+divided_graph::divided_graph(scheduler_core& home, group_state& group, const graph_store& graph)
     : core_(home), group_(group), parts_(new part[home.workers.size()]), part_count_(home.workers.size()) {
-  const std::size_t n = functions.size();
-  const lists after = sorted_into(n, [&](auto&& f) {
-    for (const auto& [from, to] : edges) f(from, to);
-  });
-  const std::vector<std::uint32_t> order = divide(n, edges);
+  const lists after = sorted_into(graph.nodes().size(), [&](auto&& f) { graph.each_edge(f); });
+  const std::vector<std::uint32_t> order = divide(graph);
   for (std::size_t p = 0; p < part_count_; ++p) {
     part& one = parts_[p];
     one.of = this;
@@ -176,7 +173,8 @@ divided_graph::divided_graph(scheduler_core& home, group_state& group, std::span
     const std::size_t mine = part_of(i);
     part& p = parts_[mine];
     node& made = p.nodes.emplace_back();
-    made.f = functions[i];
+    made.f = &graph.nodes()[i];
+    made.predecessors = made.f->predecessors;
     made.first = static_cast<std::uint32_t>(p.successors.size());
     for (const std::uint32_t s : after[i]) {
       p.successors.push_back(place_[s]);
@@ -186,7 +184,6 @@ divided_graph::divided_graph(scheduler_core& home, group_state& group, std::span
     }
     made.last = static_cast<std::uint32_t>(p.successors.size());
   }
-  for (const auto& [from, to] : edges) ++parts_[part_of(to)].nodes[place_[to] & place_mask].predecessors;
   for (std::size_t p = 0; p < part_count_; ++p) {
     part& one = parts_[p];
     std::size_t awaited = 0;
@@ -209,14 +206,11 @@ divided_graph::~divided_graph() = default;
 
 // Level by level: so all parts have something to do at any time. Nodes without predecessors are
 // divided in the order in which they were added.
-std::vector<std::uint32_t> divided_graph::divide(std::size_t n, std::span<const edge> edges) {
-  const lists after = sorted_into(n,
-                                  [&](auto&&f) {
-                                    for (const auto& [from, to] : edges) f(from, to);
-                                  }),
-              before = sorted_into(n, [&](auto&&f) {
-                for (const auto& [from, to] : edges) f(to, from);
-              });
+std::vector<std::uint32_t> divided_graph::divide(const graph_store& graph) {
+  const std::size_t n = graph.nodes().size();
+  const lists after = sorted_into(n, [&](auto&&f) { graph.each_edge(f); }),
+              before = sorted_into(
+                  n, [&](auto&&f) { graph.each_edge([&](std::uint32_t from, std::uint32_t to) { f(to, from); }); });
   const lists level = levels_of(after, before);
   std::vector<std::uint32_t> home(n), votes(part_count_), room(part_count_), order;
   for (std::size_t l = 0; l + 1 < level.begin.size(); ++l) {

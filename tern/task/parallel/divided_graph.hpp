@@ -36,27 +36,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <utility>
 #include <vector>
 
-#include <tern/base/unique_function.hpp>
+#include <tern/task/parallel/graph_store.hpp>
 #include <tern/task/tasklet/tasklet.hpp>
 
 namespace tern::detail {
 
 class divided_graph {
 public:
-  using function = unique_function<void()>;
-  using edge = std::pair<std::uint32_t, std::uint32_t>;
-
   static constexpr std::size_t most_parts = 64, most_nodes = std::size_t{1} << 24, least_nodes = 32; ///< of a part
 
   /// Can graphs of so many nodes be divided there?
   static bool possible(const scheduler_core& home, std::size_t nodes) noexcept;
-  /// \param functions one for each node; \param edges without a cycle. \pre it is possible.
-  divided_graph(scheduler_core& home, group_state& group, std::span<function* const> functions,
-                std::span<const edge> edges);
+  /// \param graph without a cycle; lives as long as this, and does not change. \pre it is possible.
+  divided_graph(scheduler_core& home, group_state& group, const graph_store& graph);
   ~divided_graph();
   divided_graph(const divided_graph&) = delete;
   divided_graph& operator=(const divided_graph&) = delete;
@@ -74,7 +68,7 @@ private:
   static constexpr unsigned part_shift = 24; // a place: the part, and the number there
   static constexpr std::uint32_t place_mask = (1u << part_shift) - 1;
 
-  std::vector<std::uint32_t> divide(std::size_t nodes, std::span<const edge> edges);
+  std::vector<std::uint32_t> divide(const graph_store& graph);
   static worker_base* run_part(tasklet* t) noexcept;
   void finish(part& mine, std::uint32_t i) noexcept;
   bool wait_for_more(const part& mine) const noexcept;

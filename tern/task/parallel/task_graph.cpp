@@ -2,7 +2,7 @@
 #include <tern/task/task_graph.hpp>
 
 #include <algorithm>
-#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include <tern/base/clock.hpp>
@@ -35,89 +35,85 @@ std::string quoted(const std::string& text) {
 
 } // namespace
 
-/// What running needs of a node.
-struct task_graph::vertex : detail::tasklet {
-  std::atomic<std::uint32_t> pending{0}; // predecessors that have not returned in this run
-  std::uint32_t predecessors = 0;
-  std::uint32_t first = 0, last = 0; // in successors_
-  task_graph* graph = nullptr;
-  unique_function<void()>* f = nullptr;
+static_assert(std::is_standard_layout_v<task_group>); // it begins with its state
+
+/// What runs reach from a tasklet: its group is the first part.
+struct task_graph::core : task_group {
+  explicit core(std::source_location made) : task_group(made), store(state_, run_node) {}
+  detail::graph_store store;
 };
 
-task_graph::task_graph(std::source_location made) : made_(made), group_(std::make_unique<task_group>(made)) {}
-task_graph::~task_graph() = default;
+/// By the number of the node, ascending.
+struct task_graph::labels {
+  std::vector<std::pair<std::uint32_t, std::string>> names;
+  std::vector<std::pair<std::uint32_t, const task_graph*>> inner;
+};
 
-void task_graph::check_idle() const {
-  if (running_.load(std::memory_order_relaxed))
-    throw error(errc::invalid_state, "a task_graph was changed or run while it runs",
-                "wait for its run to return, or use a graph for each", made_);
+namespace {
+
+/// What goes with `i`; null if nothing does.
+template <class T> const T* found(const std::vector<std::pair<std::uint32_t, T>>& all, std::uint32_t i) noexcept {
+  const auto at =
+      std::lower_bound(all.begin(), all.end(), i, [](const auto& one, std::uint32_t n) { return one.first < n; });
+  return at != all.end() && at->first == i ? &at->second : nullptr;
 }
 
-task_graph::node task_graph::add(unique_function<void()> f, std::string name) {
-  check_idle();
-  if (!f) throw error(errc::invalid_argument, "a task_graph was given an empty function", {}, made_);
-  if (bodies_.size() >= std::numeric_limits<std::uint32_t>::max())
-    throw error(errc::invalid_argument, "a task_graph has at most 2^32 - 1 nodes", {}, made_);
-  prepared_ = false;
-  bodies_.push_back({std::move(f), std::move(name), nullptr});
-  return {this, static_cast<std::uint32_t>(bodies_.size() - 1)};
+} // namespace
+
+task_graph::task_graph(std::source_location made)
+    : made_(made), core_(std::make_unique<core>(made)), store_(&core_->store) {}
+task_graph::~task_graph() = default;
+
+void task_graph::refuse_while_running() const {
+  throw error(errc::invalid_state, "a task_graph was changed or run while it runs",
+              "wait for its run to return, or use a graph for each", made_);
+}
+
+void task_graph::refuse_empty() const {
+  throw error(errc::invalid_argument, "a task_graph was given an empty function", {}, made_);
+}
+
+void task_graph::refuse_node() const {
+  throw error(errc::invalid_argument, "task_graph::precede was given a node of another graph, or none",
+              "use what this graph's add returned", made_);
+}
+
+void task_graph::name_last(std::string name) {
+  if (!labels_) labels_ = std::make_unique<labels>();
+  labels_->names.emplace_back(store_->nodes().size() - 1, std::move(name));
 }
 
 task_graph::node task_graph::add(task_graph& inner, std::string name) {
   if (inner.contains(*this))
     throw error(errc::invalid_argument, "a task_graph was added to itself", "a graph cannot run inside its own run",
                 made_);
+  if (!labels_) labels_ = std::make_unique<labels>();
   const node n = add([&inner] { inner.run(); }, std::move(name));
-  bodies_.back().inner = &inner;
+  labels_->inner.emplace_back(n.index_, &inner);
   return n;
 }
 
 bool task_graph::contains(const task_graph& other) const {
-  return this == &other || std::any_of(bodies_.begin(), bodies_.end(),
-                                       [&](const body& b) { return b.inner && b.inner->contains(other); });
+  return this == &other || (labels_ && std::any_of(labels_->inner.begin(), labels_->inner.end(),
+                                                   [&](const auto& one) { return one.second->contains(other); }));
 }
 
-void task_graph::add_edge(node before, node after) {
-  check_idle();
-  if (before.graph_ != this || after.graph_ != this)
-    throw error(errc::invalid_argument, "task_graph::precede was given a node of another graph, or none",
-                "use what this graph's add returned", made_);
-  prepared_ = false;
-  edges_.emplace_back(before.index_, after.index_);
-  forward_ = forward_ && before.index_ < after.index_;
+const task_graph* task_graph::inner(std::uint32_t i) const noexcept {
+  const task_graph* const* const at = labels_ ? found(labels_->inner, i) : nullptr;
+  return at ? *at : nullptr;
 }
 
 std::string task_graph::label(std::uint32_t i) const {
-  return bodies_[i].name.empty() ? "node " + std::to_string(i) : bodies_[i].name;
+  const std::string* const name = labels_ ? found(labels_->names, i) : nullptr;
+  return name ? *name : "node " + std::to_string(i);
 }
 
-void task_graph::prepare() {
-  const std::size_t n = bodies_.size();
-  auto vertices = std::make_unique<vertex[]>(n);
-  for (const auto& [from, to] : edges_) {
-    ++vertices[from].last;
-    ++vertices[to].predecessors;
-  }
-  std::uint32_t at = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    vertex& v = vertices[i];
-    const std::uint32_t count = v.last;
-    v.first = v.last = at;
-    at += count;
-    v.graph = this;
-    v.f = &bodies_[i].f;
-    v.group = &group_->state_;
-    v.run = run_vertex;
-    v.pending.store(v.predecessors, std::memory_order_relaxed);
-  }
-  successors_.resize(edges_.size());
-  for (const auto& [from, to] : edges_) successors_[vertices[from].last++] = to;
-  sources_.clear();
-  for (std::size_t i = 0; i < n; ++i)
-    if (vertices[i].predecessors == 0) sources_.push_back(static_cast<std::uint32_t>(i));
-  vertices_ = std::move(vertices);
+// Since the last change nothing has been run.
+void task_graph::check() {
+  see_sources();
+  std::erase_if(sources_, [&](std::uint32_t i) { return store_->nodes()[i].predecessors > 0; });
   if (!forward_) check_cycles();
-  prepared_ = true;
+  checked_ = true;
   divided_.reset();
   runs_ = 0;
   mean_[stolen] = mean_[divided] = 0;
@@ -125,25 +121,25 @@ void task_graph::prepare() {
 
 // Without cycles everything can be taken away from the sources on (Kahn 1962).
 void task_graph::check_cycles() const {
-  const std::size_t n = bodies_.size();
-  std::vector<std::uint32_t> pending(n), order = sources_;
-  for (std::size_t i = 0; i < n; ++i) pending[i] = vertices_[i].predecessors;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const vertex& v = vertices_[order[i]];
-    for (std::uint32_t k = v.first; k < v.last; ++k)
-      if (--pending[successors_[k]] == 0) order.push_back(successors_[k]);
-  }
-  if (order.size() < n) throw_cycle(pending);
+  const auto& nodes = store_->nodes();
+  const auto& edges = store_->edges();
+  std::vector<std::uint32_t> pending(nodes.size()), order = sources_;
+  for (std::uint32_t i = 0; i < nodes.size(); ++i) pending[i] = nodes[i].predecessors;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    for (std::uint32_t k = nodes[order[i]].first; k != detail::no_edge; k = edges[k].next)
+      if (--pending[edges[k].to] == 0) order.push_back(edges[k].to);
+  if (order.size() < nodes.size()) throw_cycle(pending);
 }
 
 // Every node that is left has a predecessor that is left: walking backwards must come round.
 void task_graph::throw_cycle(const std::vector<std::uint32_t>& pending) const {
-  std::vector<std::uint32_t> predecessor(bodies_.size());
-  for (const auto& [from, to] : edges_)
+  std::vector<std::uint32_t> predecessor(pending.size());
+  store_->each_edge([&](std::uint32_t from, std::uint32_t to) {
     if (pending[from] > 0 && pending[to] > 0) predecessor[to] = from;
+  });
   auto v = static_cast<std::uint32_t>(
       std::find_if(pending.begin(), pending.end(), [](std::uint32_t p) { return p > 0; }) - pending.begin());
-  std::vector<bool> seen(bodies_.size(), false);
+  std::vector<bool> seen(pending.size(), false);
   for (; !seen[v]; v = predecessor[v]) seen[v] = true;
   std::vector<std::uint32_t> cycle{v};
   for (std::uint32_t u = predecessor[v]; u != v; u = predecessor[u]) cycle.push_back(u);
@@ -155,27 +151,27 @@ void task_graph::throw_cycle(const std::vector<std::uint32_t>& pending) const {
               "each of these waits for the one before; leave out one of the edges", made_);
 }
 
-detail::worker_base* task_graph::run_vertex(detail::tasklet* t) noexcept {
-  auto* v = static_cast<vertex*>(t);
-  task_graph& graph = *v->graph;
-  detail::group_state& group = *v->group;
+detail::worker_base* task_graph::run_node(detail::tasklet* t) noexcept {
+  auto* n = static_cast<detail::graph_node*>(t);
+  detail::group_state& group = *n->group;
+  // address: the state of a group is where the group is, and the group where the core is
+  const detail::graph_store& graph = static_cast<core&>(reinterpret_cast<task_group&>(group)).store;
   for (int extra = 0;; ++extra) {
-    detail::run_closure(group, *v->f);
-    v->pending.store(v->predecessors, std::memory_order_relaxed); // for the next run; all predecessors are done
-    vertex* next = nullptr;
-    for (std::uint32_t k = v->first; k < v->last; ++k) {
-      vertex& s = graph.vertices_[graph.successors_[k]];
+    detail::run_closure(group, *n);
+    n->pending.store(n->predecessors, std::memory_order_relaxed); // for the next run; all predecessors are done
+    detail::graph_node* next = nullptr;
+    graph.each_successor(*n, [&](detail::graph_node& s) {
       // acq_rel: the worker that starts it sees what all its predecessors wrote. The only one left
       // needs no read-modify-write.
       if (s.pending.load(std::memory_order_acquire) != 1 && s.pending.fetch_sub(1, std::memory_order_acq_rel) != 1)
-        continue;
+        return;
       if (next) static_cast<detail::worker_base*>(detail::this_worker_head())->push(next); // may move to another worker
       next = &s;
-    }
+    });
     auto* w = static_cast<detail::worker_base*>(detail::this_worker_head());
     if (next && extra < longest_chain) {
       w->home->stealing.share(static_cast<detail::worker&>(*w)); // a chain neither pushes nor pops
-      v = next;
+      n = next;
       continue;
     }
     // The worker that runs tasklets counts this one. The others must be counted first: the group
@@ -193,49 +189,46 @@ void task_graph::run() {
   if (!scheduler::in_fiber())
     throw error(errc::invalid_state, "task_graph::run was called outside any fiber",
                 "call it from inside tern::run, scheduler::run, a handler or a tasklet", made_);
-  if (running_.exchange(true, std::memory_order_acquire))
-    throw error(errc::invalid_state, "a task_graph was run while it runs",
-                "wait for its run to return, or use a graph for each", made_);
+  if (running_.exchange(true, std::memory_order_acquire)) refuse_while_running();
   struct idle_again {
     std::atomic<bool>& flag;
     ~idle_again() { flag.store(false, std::memory_order_release); }
   } const guard{running_};
-  if (!prepared_) prepare();
-  if (bodies_.empty()) return;
+  if (!checked_) check();
+  if (nodes() == 0) return;
+  // The second run is perhaps the first of many.
+  if (++runs_ > 1 && !store_->sorted()) store_->sort_edges();
   detail::scheduler_core& home = *detail::this_worker()->home;
-  if (!detail::divided_graph::possible(home, bodies_.size())) {
+  if (!detail::divided_graph::possible(home, nodes())) {
     begin_stolen();
-    group_->wait();
+    core_->wait();
     return;
   }
   const way how = choose(home);
   const double began = steady_seconds();
   if (how == divided) {
-    group_->enter_context(); // until it has been waited for
+    core_->enter_context(); // until it has been waited for
     divided_->begin();
   } else {
     begin_stolen();
   }
-  group_->wait();
+  core_->wait();
   learn(how, steady_seconds() - began, home);
 }
 
 void task_graph::begin_stolen() {
-  group_->state_.remote.store(-static_cast<std::int64_t>(bodies_.size()), std::memory_order_relaxed);
-  group_->enter_context(); // until it has been waited for
+  core_->state_.remote.store(-static_cast<std::int64_t>(nodes()), std::memory_order_relaxed);
+  core_->enter_context(); // until it has been waited for
   for (const std::uint32_t i : sources_)
-    static_cast<detail::worker_base*>(detail::this_worker_head())->push(&vertices_[i]);
+    static_cast<detail::worker_base*>(detail::this_worker_head())->push(&store_->nodes()[i]);
 }
 
 // The first run finds nothing in the caches, and tells nothing.
 task_graph::way task_graph::choose(detail::scheduler_core& home) {
-  const bool other = ++runs_ % other_way == 0;
+  const bool other = runs_ % other_way == 0;
   if ((runs_ <= 2 || !dividing_helps_) && !always_divided_) return stolen;
   if (!divided_ || !divided_->is_of(home)) {
-    std::vector<unique_function<void()>*> functions;
-    functions.reserve(bodies_.size());
-    for (body& b : bodies_) functions.push_back(&b.f);
-    divided_ = std::make_unique<detail::divided_graph>(home, group_->state_, functions, edges_);
+    divided_ = std::make_unique<detail::divided_graph>(home, core_->state_, *store_);
     mean_[divided] = 0;
     new_division_ = true;
   }
@@ -256,8 +249,7 @@ void task_graph::learn(way how, double seconds, const detail::scheduler_core& ho
   mean = mean == 0 || seconds < mean ? seconds : mean + (seconds - mean) / 8;
   // What divided runs take tells nothing of functions: they may have waited for each other.
   if (how == stolen)
-    dividing_helps_ =
-        mean * static_cast<double>(home.workers.size()) < short_function * static_cast<double>(bodies_.size());
+    dividing_helps_ = mean * static_cast<double>(home.workers.size()) < short_function * static_cast<double>(nodes());
 }
 
 std::string task_graph::dot() const {
@@ -268,24 +260,24 @@ std::string task_graph::dot() const {
 
 void task_graph::write_dot(std::string& out, const std::string& prefix, int depth) const {
   const std::string indent(static_cast<std::size_t>(2 * depth), ' ');
-  for (std::uint32_t i = 0; i < bodies_.size(); ++i) {
+  for (std::uint32_t i = 0; i < nodes(); ++i) {
     const std::string id = prefix + std::to_string(i);
-    if (const task_graph* inner = bodies_[i].inner) {
+    if (const task_graph* const in = inner(i)) {
       out += indent + "subgraph cluster_" + id + " {\n" + indent + "  label=" + quoted(label(i)) + ";\n";
       out += indent + "  " + id + " [shape=point, style=invis];\n"; // what edges of the outer graph hold on to
-      inner->write_dot(out, id + "_", depth + 1);
+      in->write_dot(out, id + "_", depth + 1);
       out += indent + "}\n";
     } else {
       out += indent + id + " [label=" + quoted(label(i)) + "];\n";
     }
   }
-  for (const auto& [from, to] : edges_) {
+  store_->each_edge([&](std::uint32_t from, std::uint32_t to) {
     out += indent + prefix + std::to_string(from) + " -> " + prefix + std::to_string(to);
     std::string ends;
-    if (bodies_[from].inner) ends = "ltail=cluster_" + prefix + std::to_string(from);
-    if (bodies_[to].inner) ends += (ends.empty() ? "" : ", ") + ("lhead=cluster_" + prefix + std::to_string(to));
+    if (inner(from)) ends = "ltail=cluster_" + prefix + std::to_string(from);
+    if (inner(to)) ends += (ends.empty() ? "" : ", ") + ("lhead=cluster_" + prefix + std::to_string(to));
     out += (ends.empty() ? "" : " [" + ends + "]") + ";\n";
-  }
+  });
 }
 
 } // namespace tern
