@@ -213,20 +213,20 @@ TEST(divided_graph, a_grid_is_cut_once) {
   scheduler s({.workers = 2, .name = "test"});
   s.run([] {
     constexpr std::uint32_t width = 16, steps = 40;
-    std::vector<divided_graph::edge> edges;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
     for (std::uint32_t step = 1; step < steps; ++step)
       for (std::uint32_t column = 0; column < width; ++column)
         for (const int by : {-1, 0, 1})
           if (const int from = static_cast<int>(column) + by; from >= 0 && from < static_cast<int>(width))
             edges.emplace_back((step - 1) * width + static_cast<std::uint32_t>(from), step * width + column);
-    std::vector<divided_graph::function> functions(std::size_t{width} * steps);
-    std::vector<divided_graph::function*> all;
-    for (auto& f : functions) all.push_back(&f);
     scheduler_core& home = *this_worker()->home;
     group_state group(nullptr, std::source_location::current());
-    ASSERT_TRUE(divided_graph::possible(home, all.size()));
+    graph_store all(group, nullptr);
+    for (std::uint32_t i = 0; i < width * steps; ++i) all.add_node([] {});
+    for (const auto& [from, to] : edges) all.add_edge(from, to);
+    ASSERT_TRUE(divided_graph::possible(home, all.nodes().size()));
     EXPECT_FALSE(divided_graph::possible(home, 63));
-    const divided_graph g(home, group, all, edges);
+    const divided_graph g(home, group, all);
     std::size_t crossing = 0;
     for (const auto& [from, to] : edges) crossing += g.part_of(from) != g.part_of(to) ? 1 : 0;
     EXPECT_EQ(crossing, 2 * (steps - 1));

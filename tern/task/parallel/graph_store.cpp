@@ -98,7 +98,8 @@ void* graph_store::memory(std::size_t size, std::size_t alignment) {
 
 void graph_store::sort_edges() {
   graph_row<graph_edge> lists;
-  graph_row<graph_node*> to;
+  std::vector<graph_node*> to;
+  to.reserve(edges_.size());
   each_edge([&](std::uint32_t, std::uint32_t after) {
     lists.push_back({after, lists.size() + 1});
     to.push_back(&nodes_[after]);

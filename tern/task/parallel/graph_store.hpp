@@ -158,8 +158,8 @@ public:
     before.last = number;
     graph_node& after = nodes_[to];
     after.pending.store(++after.predecessors, std::memory_order_relaxed); // as after a run
-    if (sorted_.size() > 0) [[unlikely]]
-      graph_row<graph_node*>().swap(sorted_);
+    if (!sorted_.empty()) [[unlikely]]
+      sorted_.clear();
   }
   /// Calls `f(from, to)` for each edge, those of a node in the order in which they were added.
   template <class F> void each_edge(F&& f) const {
@@ -173,9 +173,10 @@ public:
   /// Calls `f(node)` for each successor of `n`, in the order in which the edges were added. Any
   /// thread, during a run.
   template <class F> void each_successor(const graph_node& n, F&& f) const {
-    if (sorted_.size() > 0) {
+    if (!sorted_.empty()) {
       if (n.first == no_edge) return;
-      for (std::uint32_t k = n.first, last = n.last; k <= last; ++k) f(*sorted_[k]);
+      graph_node* const* const to = sorted_.data();
+      for (std::uint32_t k = n.first, last = n.last; k <= last; ++k) f(*to[k]);
     } else {
       for (std::uint32_t k = n.first; k != no_edge;) {
         const graph_edge& e = edges_[k];
@@ -213,7 +214,7 @@ private:
   bool destroys_ = false; ///< some functions
   graph_row<graph_node> nodes_;
   graph_row<graph_edge> edges_;
-  graph_row<graph_node*> sorted_; ///< where edges lead, those of a node side by side; none: they are not sorted
+  std::vector<graph_node*> sorted_; ///< where edges lead, those of a node side by side; none: they are not sorted
   graph_chunks functions_;
   std::byte* free_ = nullptr; ///< in the last chunk of functions
   std::size_t free_bytes_ = 0;
