@@ -3,6 +3,8 @@
 /// \file
 /// What this layer asks of one that knows devices. Internal to Tern's layers.
 
+#include <tern/base/language/compiler.hpp>
+
 #include <functional>
 
 namespace tern::net {
