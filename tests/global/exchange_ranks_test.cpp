@@ -169,6 +169,7 @@ TERN_RANK_TEST(parts_of_larger_objects_with_counts) {
 }
 
 TERN_RANK_TEST(lossy_codecs_encode_everything_the_same_way) {
+  if (tern::size() > 16) return; // simulated, it takes ten seconds and more; more ranks show nothing else
   if (!there_is("zfp:rate=8")) return;
   const int ranks = tern::size(), n = 1024;
   hetero_object<float> mine(n * ranks), got(n * ranks), again(n * ranks);

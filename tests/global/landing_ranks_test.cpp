@@ -60,6 +60,7 @@ void take(std::int64_t first, hetero_object<int> x) {
 }
 
 TERN_RANK_TEST(puts_in_opposite_directions_within_a_budget) {
+  if (tern::size() > 16) return; // simulated, it takes ten seconds and more; more ranks show nothing else
   std::vector<hetero_object<int>> objects;
   std::vector<exported<int>> entries;
   std::vector<std::vector<global_ptr<int>>> there;
@@ -94,6 +95,7 @@ TERN_RANK_TEST(rings_of_gets_within_a_budget) {
 
 // The first to be announced are the last to be there.
 TERN_RANK_TEST(data_sent_long_before_they_are_computed) {
+  if (tern::size() > 16) return; // simulated, it takes ten seconds and more; more ranks show nothing else
   tern::promise<void> gate;
   tern::shared_future<void> open = gate.get_future().share();
   constexpr int late = 8, ready = 8;

@@ -70,8 +70,11 @@ void end() {
   tern::barrier();
 }
 
-/// Does the job's option have large data encoded?
-bool encodes() { return tern::net::node::here().opts()[tern::global::codec_option] == "zstd"; }
+/// May the job's option have large data encoded?
+bool encodes() {
+  const std::string codec = tern::net::node::here().opts()[tern::global::codec_option];
+  return codec == "zstd" || codec == "auto";
+}
 
 TERN_RANK_TEST(of_each_size) {
   for (const int n : {1, small, medium, large}) {
