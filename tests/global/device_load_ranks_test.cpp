@@ -86,7 +86,7 @@ TERN_RANK_TEST(what_tasks_take_is_charged_to_their_object) {
   tern::call<&cell::step>(mine[0], 7).get();
   end_of_step();
   TERN_EXPECT(about(device_of(mine[0]), (0.75 * 3 + 0.25 * 7) * kernel_here()));
-  // What no invocation has submitted is nobody's.
+  // What no invocation has submitted is charged to no object.
   tern::hetero_object<int> other(elements, 0);
   add_to(other, 1);
   end_of_step();

@@ -277,7 +277,7 @@ TEST(errors, or_the_same_bits_when_one_of_two_devices_is_lost) {
   }
 }
 
-// As a user starts it who knows nothing of `tern run`.
+// Started without `tern run`, by the launchers of both MPIs and alone.
 TEST(starts, alone_and_by_an_mpi_launcher) {
   const temporary folder;
   const strings line = strings{APP_PATH} + small + strings{"--quiet", "--json", folder / "s.json"};

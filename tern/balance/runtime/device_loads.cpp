@@ -27,8 +27,8 @@ int balancer::devices() const noexcept {
   return c ? c->devices(node_) : 0;
 }
 
-// Load is work, so that it is the same wherever the object goes. Of work of which nobody says how
-// much it was, it is that which this rank's devices do in the same time.
+// Load is work, so that it is the same wherever the object goes. Work
+// without an amount counts as much as this rank's devices do in the same time.
 double balancer::charged(object_id object, double seconds, double amount) noexcept {
   if (recorder_) recorder_->charged(object, seconds);
   const std::lock_guard hold(guard_);

@@ -62,7 +62,7 @@ private:
     std::uint64_t raw_decoded = 0;          ///< bytes after decoding
     double encode_seconds = 0, decode_seconds = 0;
   };
-  struct at_work; // a list on the stacks of those who are
+  struct at_work; // a list, on the stacks of the fibers that encode and decode
   void enter(at_work& w) noexcept;
   void leave(at_work& w) noexcept;
 

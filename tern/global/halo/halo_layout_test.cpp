@@ -183,13 +183,13 @@ TEST_F(halo_arrivals_of, neighbours_may_be_a_step_ahead) {
 }
 
 TEST_F(halo_arrivals_of, what_cannot_come_changes_nothing) {
-  const std::string who = "the halo of block (0, 1) of 1 x 3: cells of step ";
+  const std::string cells = "the halo of block (0, 1) of 1 x 3: cells of step ";
   EXPECT_THAT(error_of(errc::invalid_state, 2, west),
-              AllOf(HasSubstr(who + "2 from side (0, -1) are 2 steps ahead: step 0 has not been unpacked"),
+              AllOf(HasSubstr(cells + "2 from side (0, -1) are 2 steps ahead: step 0 has not been unpacked"),
                     HasSubstr("a neighbour sends a step when it has unpacked the one before")));
-  EXPECT_THAT(error_of(errc::invalid_state, -1, west), HasSubstr(who + "-1 from side (0, -1), but steps begin with 0"));
+  EXPECT_THAT(error_of(errc::invalid_state, -1, west), HasSubstr(cells + "-1 from side (0, -1), but steps begin with 0"));
   EXPECT_THAT(error_of(errc::invalid_argument, 0, 10),
-              HasSubstr(who + "0 from side (-1, 0), where it has no neighbour"));
+              HasSubstr(cells + "0 from side (-1, 0), where it has no neighbour"));
   EXPECT_THAT(error_of(errc::invalid_argument, 0, 13), HasSubstr("from side (0, 0), where it has no neighbour"));
   for (const int none : {-1, 27, 1000})
     EXPECT_THAT(error_of(errc::invalid_argument, 0, none),
@@ -197,13 +197,13 @@ TEST_F(halo_arrivals_of, what_cannot_come_changes_nothing) {
   EXPECT_THAT(error_of(errc::invalid_argument, 0, west, 5), HasSubstr("from side (0, -1) are 5 cells in place of 4"));
   EXPECT_THAT(error_of(errc::invalid_argument, 0, west, -1), HasSubstr("are no object in place of 4"));
   come(0, west);
-  EXPECT_THAT(error_of(errc::invalid_state, 0, west), HasSubstr(who + "0 from side (0, -1) come twice"));
+  EXPECT_THAT(error_of(errc::invalid_state, 0, west), HasSubstr(cells + "0 from side (0, -1) come twice"));
   come(1, west);
   EXPECT_THAT(error_of(errc::invalid_state, 1, west), HasSubstr("come twice"));
   come(0, east);
   next();
   EXPECT_THAT(error_of(errc::invalid_state, 0, east),
-              HasSubstr(who + "0 from side (0, 1) again: that step has been unpacked, 1 is next"));
+              HasSubstr(cells + "0 from side (0, 1) again: that step has been unpacked, 1 is next"));
   EXPECT_THAT(halo_error(errc::invalid_state, [&] { halo_arrivals().arrived(halo_layout(), 0, west, 4); }),
               HasSubstr("a halo of no block is used"));
 }

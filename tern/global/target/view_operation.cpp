@@ -107,7 +107,7 @@ public:
   late_answer(const late_answer&) = delete;
   late_answer& operator=(const late_answer&) = delete;
   ~late_answer() {
-    if (!ended_ && pointer_service::of(of_)) leave(); // who makes it answers in another way
+    if (!ended_ && pointer_service::of(of_)) leave(); // its maker answers in another way
   }
   /// In any context; once.
   void end(const std::exception_ptr& why) noexcept {

@@ -62,7 +62,7 @@ std::shared_ptr<operation> begin_get_of_view(mobile::object_id on, local_part in
 
 // The rank where the object is, within the invocation -------------------------------------------------------------------
 
-/// Who has asked, and how errors name that.
+/// The rank that has asked, and how errors name the operation.
 struct view_caller {
   net::node& here;
   int rank;

@@ -86,7 +86,7 @@ private:
   using begin_function = bool (hetero::detail::outgoing::*)(listener&);
   static void begin_by(begin_function how, const std::shared_ptr<departure>& self);
   void answered(hetero::detail::outgoing&) noexcept override;
-  /// Do they leave in pieces, whoever asks for them? \pre answered.
+  /// Do they leave in pieces, on any rank's request? \pre answered.
   bool is_staged() const noexcept;
   /// Begins to copy them out.
   void stage(std::shared_ptr<departure> self, piece_coding coding) noexcept;

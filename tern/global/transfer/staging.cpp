@@ -172,7 +172,7 @@ void staging::prepare() noexcept {
   }
 }
 
-// Takes long, and whoever calls may be where messages arrive.
+// Takes long, and may be called where messages arrive.
 void staging::in_a_fiber(step what, slot& s, const char* name) noexcept {
   try {
     here_.fibers().spawn([self = shared_from_this(), what, &s] { (self.get()->*what)(s); }, {.name = name});

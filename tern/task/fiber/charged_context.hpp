@@ -8,7 +8,7 @@
 
 namespace tern::detail {
 
-/// Who counts work finds it in a causal_context by a dynamic cast: once for each task of a device,
+/// A device's worker finds it in a causal_context by a dynamic cast: once for each task of a device,
 /// none for others.
 class charged_context : public causal_context {
 public:

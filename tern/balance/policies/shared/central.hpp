@@ -25,7 +25,7 @@ struct central_rank {
 
 /// What one resource has to do.
 struct resource_report {
-  std::vector<float> loads; ///< of objects; empty: nobody's is above 0
+  std::vector<float> loads; ///< of objects; empty: none is above 0
   std::vector<float> fixed; ///< loads of what stays, the heaviest of a rank first
   template <class A> void serialize(A& ar) { ar(loads, fixed); }
 };

@@ -158,7 +158,7 @@ void device_worker::end(launched&& l, const std::exception_ptr& why) noexcept {
   for (task_record* t : l.rest) finish_one(t);
 }
 
-// Charging to those who have submitted tasks
+// Charging the submitters of tasks
 // -----------------------------------------------------------------------------------------
 
 namespace {
