@@ -187,7 +187,8 @@ TEST_F(halo_arrivals_of, what_cannot_come_changes_nothing) {
   EXPECT_THAT(error_of(errc::invalid_state, 2, west),
               AllOf(HasSubstr(cells + "2 from side (0, -1) are 2 steps ahead: step 0 has not been unpacked"),
                     HasSubstr("a neighbour sends a step when it has unpacked the one before")));
-  EXPECT_THAT(error_of(errc::invalid_state, -1, west), HasSubstr(cells + "-1 from side (0, -1), but steps begin with 0"));
+  EXPECT_THAT(error_of(errc::invalid_state, -1, west),
+              HasSubstr(cells + "-1 from side (0, -1), but steps begin with 0"));
   EXPECT_THAT(error_of(errc::invalid_argument, 0, 10),
               HasSubstr(cells + "0 from side (-1, 0), where it has no neighbour"));
   EXPECT_THAT(error_of(errc::invalid_argument, 0, 13), HasSubstr("from side (0, 0), where it has no neighbour"));

@@ -8,8 +8,8 @@
 
 namespace tern::detail {
 
-/// A device's worker finds it in a causal_context by a dynamic cast: once for each task of a device,
-/// none for others.
+/// A device's worker finds it in a causal_context by a dynamic cast: once for each task of its
+/// device, never for others.
 class charged_context : public causal_context {
 public:
   /// Work that is counted here, and not released yet, has taken so many seconds of a device. Any

@@ -168,6 +168,7 @@ TEST(graph_store, a_graph_that_grows_between_runs_keeps_its_order) {
     });
 }
 
+#ifndef TERN_ASAN // memory is not used again there, so that the sanitizer sees what uses it too late
 TEST(graph_store, the_next_graph_gets_the_memory_of_one_that_is_gone) {
   constexpr int n = 3 * static_cast<int>(graph_chunks::bytes / sizeof(graph_node));
   const auto chunk_of_first = [] {
@@ -176,12 +177,10 @@ TEST(graph_store, the_next_graph_gets_the_memory_of_one_that_is_gone) {
     for (int i = 0; i < n; ++i) store.add_node([] {});
     return static_cast<const void*>(&store.nodes()[0]);
   };
-#ifdef TERN_ASAN
-  GTEST_SKIP() << "memory is not used again, so that the sanitizer sees what uses it too late";
-#endif
   const void* const first = chunk_of_first();
   EXPECT_EQ(chunk_of_first(), first);
 }
+#endif
 
 TEST(graph_store, sorting_keeps_the_order_of_a_nodes_edges) {
   group_state group(nullptr, std::source_location::current());
