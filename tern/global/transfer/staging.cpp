@@ -190,7 +190,8 @@ array_shape staging::shape_of_piece(std::size_t i) const noexcept {
 
 // The first piece's slot stays filled meanwhile.
 void staging::sample(slot& first) noexcept {
-  plan found = plan::raw; // also if there is no memory for it
+  plan found = plan::raw;
+  std::exception_ptr failed;
   try {
     coder& codes = coder::of(here_);
     const array_shape s = shape_of_piece(0);
@@ -198,10 +199,12 @@ void staging::sample(slot& first) noexcept {
     const double left = codes.sample(*coding_.by, s, first.memory.bytes());
     const auto of = coder::element_of(*coding_.by, s);
     if (codes.advice([&](codec_advice& a) { return a.pays(to, of, left); })) found = plan::encodes;
-  } catch (const std::exception&) { // NOLINT(bugprone-empty-catch)
+  } catch (...) { // what the codec cannot do for a part it cannot do for the whole
+    failed = std::current_exception();
   }
   {
     const std::lock_guard hold(guard_);
+    if (failed && !failed_) failed_ = std::move(failed);
     plan_ = found;
     --working_;
   }
