@@ -23,7 +23,8 @@ namespace tern::hetero::detail {
 /// destructor fails it if none came. The object may lose all its handles before: then what lands
 /// goes with it.
 ///
-/// Threads: made in a fiber of the object's scheduler, the rest in any context, one at a time.
+/// Threads: made in a fiber of the object's scheduler, the rest in any context; one call at a time,
+/// but several of `put`, each with a part of its own.
 class incoming {
 public:
   /// \pre `fresh` has never been used.
