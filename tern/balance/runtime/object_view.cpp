@@ -94,10 +94,9 @@ bool balancer::produce(int worker) {
 // An object may have left since the policy got it; but not so many. \return true: the policy is to
 // be ended.
 bool balancer::is_too_strange(object_id object) {
-  std::unique_lock hold(queue_guard_);
+  const std::lock_guard hold(queue_guard_); // to the end: the next policy is not to be blamed
   if (++strangers_ <= 1000 + 2 * policy_has_.size()) return false;
   strangers_ = 0;
-  hold.unlock();
   fails_later("it gives workers object " + mobile::to_string(object) + " again and again, which does not wait");
   return true;
 }
