@@ -63,6 +63,9 @@ set(TERN_SANITIZED 0)
 if(TERN_SANITIZE)
   set(TERN_SANITIZED 1)
   set(TERN_TEST_SECONDS 180)
+  # What sanitizers add to code takes three times as long to optimize as to leave alone. A test runs once; libraries are what
+  # all tests run (docs/decisions/0107).
+  set(TERN_SANITIZED_LIBRARY -O1)
   # Applies to everything built here, third-party headers included, so that no mixed binary results.
   add_compile_options(-fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -g1) # lines are enough for their reports
   add_link_options(-fsanitize=${TERN_SANITIZE})
@@ -140,10 +143,10 @@ set(TERN_READ_ONCE <algorithm> <array> <atomic> <chrono> <cstdint> <exception> <
   <optional> <string> <string_view> <thread> <unordered_map> <utility> <vector>)
 
 # tern_build_quickly(target…): for unit tests, and what runs other programs and reads what they say; a third less to
-# compile. What sanitizers add to a test takes three times as long to optimize as to leave alone, and then runs once.
+# compile.
 function(tern_build_quickly)
   foreach(target IN LISTS ARGN)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<BOOL:${TERN_SANITIZED}>:-O0>)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
     get_target_property(libraries ${target} LINK_LIBRARIES)
     if("GTest::gmock" IN_LIST libraries)
       tern_read_together(${target} unit_tests ${TERN_READ_ONCE} <gmock/gmock.h> <gtest/gtest.h>)
@@ -180,6 +183,7 @@ function(tern_layer NAME)
   set_target_properties(tern_${NAME} PROPERTIES EXPORT_NAME ${NAME} VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} INSTALL_RPATH "$ORIGIN")
   target_compile_features(tern_${NAME} PUBLIC cxx_std_20)
+  target_compile_options(tern_${NAME} PRIVATE ${TERN_SANITIZED_LIBRARY})
   target_sources(tern_${NAME} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${L_HEADERS})
   if(TERN_BUILD_FUZZERS AND NAME IN_LIST TERN_FUZZED_LAYERS)
     target_compile_options(tern_${NAME} PRIVATE -fsanitize=fuzzer-no-link)
