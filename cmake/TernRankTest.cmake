@@ -188,3 +188,10 @@ function(tern_rank_test NAME)
   endif()
   tern_add_sanitized_mpi_runs(${NAME} ${NAME} ${R_SANITIZED_MPI})
 endfunction()
+
+# tern_rank_runs(NAME RUNS): RUNS becomes the ctest entries of NAME in this folder.
+function(tern_rank_runs NAME RUNS)
+  get_property(all DIRECTORY PROPERTY TESTS)
+  list(FILTER all INCLUDE REGEX "^${NAME}\\.")
+  set(${RUNS} ${all} PARENT_SCOPE)
+endfunction()
