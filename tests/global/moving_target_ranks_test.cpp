@@ -15,6 +15,7 @@
 #include <tern/net/collectives.hpp>
 #include <tern/net/epoch.hpp>
 #include <tern/net/runtime.hpp>
+#include <tern/task/fiber/sanitizer.hpp>
 #include <tern/task/future.hpp>
 
 #include "rank_test.hpp"
@@ -196,7 +197,7 @@ TERN_RANK_TEST(targets_move) {
   for (const int n : {small, medium, large}) {
     const auto all = blocks_of_all(n);
     const pointer first = of_rank(all, 0);
-    constexpr int rounds = 6;
+    constexpr int rounds = tern::detail::sanitized ? 3 : 6;
     const int others = std::min(size(), 4); // all of 64 ranks have 6 GB under way
     std::vector<hetero_object<int>> got;
     std::vector<tern::future<void>> moves;

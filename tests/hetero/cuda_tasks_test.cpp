@@ -21,6 +21,7 @@
 #include <tern/hetero/recorded.hpp>
 #include <tern/hetero/variants.hpp>
 #include <tern/task/fiber.hpp>
+#include <tern/task/fiber/sanitizer.hpp>
 
 namespace tern::hetero {
 namespace {
@@ -97,16 +98,18 @@ TEST(cuda_tasks, cost_few_calls_of_the_driver) {
                   static_cast<double>(after.event_records - before.event_records) / n, static_cast<double>(asked) / n};
     };
     // A launch, and one event for eight: on a machine that is busy with other things a few more.
-    // Questions depend on how much time there is to ask.
+    // Under sanitizers the device has often ended before the host comes with the next, and then each
+    // has its event. Questions depend on how much time there is to ask.
+    const double events = detail::sanitized ? 1.5 : 0.5;
     const cost chain = of(true);
-    EXPECT_LE(chain.calls, 2.0);
-    EXPECT_LE(chain.events, 0.5);
+    EXPECT_LE(chain.calls, 1.5 + events);
+    EXPECT_LE(chain.events, events);
     EXPECT_LE(chain.questions, 4.0);
     // Where nothing follows, the worker makes the context the thread's in each round, and asks
     // streams.
     const cost apart = of(false);
-    EXPECT_LE(apart.calls, 3.0);
-    EXPECT_LE(apart.events, 0.5);
+    EXPECT_LE(apart.calls, 2.5 + events);
+    EXPECT_LE(apart.events, events);
   });
 }
 
