@@ -39,8 +39,9 @@ inline tern::indices<3> place_of_block(const plan& about, std::int64_t number) n
 }
 
 /// The mapping of the array of blocks, whose indices are z, y, x: each rank has a box of blocks, of
-/// boxes that divide the array the one with the smallest surface. Where no boxes do, consecutive
-/// blocks. \param at, blocks as tern::map_by gives them.
+/// boxes that divide the array the one with the smallest surface, whether blocks or the grid are
+/// nearer to cubes. Where no boxes do, consecutive blocks. \param at, blocks as tern::map_by gives
+/// them.
 int rank_of_block(const tern::indices<3>& at, const tern::extents<3>& blocks, int ranks);
 
 } // namespace jacobi3d

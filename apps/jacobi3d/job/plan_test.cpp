@@ -44,6 +44,15 @@ TEST(mapping, gives_each_rank_a_box) {
         EXPECT_EQ(rank_of_block({z, y, x}, {4, 4, 4}, 8) == 0, z < 2 && y < 2 && x < 2);
 }
 
+// Along z, y, x. Both 2 x 2 x 1 and 1 x 2 x 2 blocks have the surface of 8 blocks' faces; in a cube of
+// cells the second is a bar.
+TEST(mapping, goes_by_the_grid_where_boxes_of_blocks_are_alike) {
+  for (std::int64_t z = 0; z < 4; ++z)
+    for (std::int64_t y = 0; y < 4; ++y)
+      for (std::int64_t x = 0; x < 2; ++x)
+        EXPECT_EQ(rank_of_block({z, y, x}, {4, 4, 2}, 8) == 0, z < 2 && y < 2 && x < 1);
+}
+
 TEST(mapping, cuts_planes_where_all_cuts_are_alike) {
   EXPECT_EQ(rank_of_block({0, 1, 1}, {2, 2, 2}, 2), 0);
   EXPECT_EQ(rank_of_block({1, 0, 0}, {2, 2, 2}, 2), 1);
