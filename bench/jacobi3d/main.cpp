@@ -226,6 +226,7 @@ public:
                         "--ahead",
                         std::to_string(ahead),
                         "--tern-hetero-models=off",
+                        "--tern-hetero-queues=1", // a device has one kernel at a time, whose time is all of it
                         fmt::format("--tern-hetero-simulated=1:bandwidth=10G,latency=2us,launch=0us,item={:.6f}ns",
                                     kernel / items * 1e9)};
     const auto report = run_tern_simulated(8, our_line(p_, blocks, devices));

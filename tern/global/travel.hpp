@@ -40,7 +40,8 @@
 /// themselves: packing waits, as a fiber, for the tasks that compute them, and fails if they fail.
 ///
 /// `std::move(x)` gives the object away. Its memory goes along without a copy, within a process, if
-/// `x` was its last handle, and all of it; no later task has to wait.
+/// `x` was its last handle, and all of it; no later task has to wait. To the rank itself the object
+/// goes, and its elements stay where they are, on a device too.
 ///
 /// **How they travel** is chosen for each: up to `--tern-global-inline` bytes within the message,
 /// if the host has them and no task is to write them; else as the message's body under the same

@@ -135,6 +135,36 @@ void take_box(hetero_object<double, 2> x, std::int64_t rows, std::int64_t column
     for (std::int64_t j = 0; j < columns; ++j) TERN_EXPECT_EQ(v(i, j), static_cast<double>(100 * (i + 2) + j + 3));
   ++here->handled;
 }
+// Not computed yet, and moved: the object itself comes, and nothing is copied.
+TERN_RANK_TEST(what_is_moved_within_a_rank_is_the_object) {
+  for (const int n : {small, medium, large}) {
+    const auto before = tern::global::count_transfers();
+    hetero_object<int> x(n, 1);
+    auto opened = here->gate.get_future();
+    tern::submit(
+        [&opened](tern::host_view<int, 1> v) {
+          opened.get();
+          for (int& e : v) e = 2;
+        },
+        tern::read_write(x));
+    const auto* const object = x.inside();
+    tern::send<&keep>(rank(), std::move(x), rank());
+    tern::quiesce();
+    TERN_EXPECT_EQ(here->handled, 1);
+    TERN_EXPECT(kept->inside() == object);
+    add_to(*kept, 1);
+    TERN_EXPECT_EQ(sum_of(*kept), 3 * n);
+    const auto after = tern::global::count_transfers();
+    TERN_EXPECT_EQ(after.given - before.given, 1u);
+    TERN_EXPECT_EQ(after.sent - before.sent, 1u);
+    TERN_EXPECT_EQ(after.landed, before.landed);
+    *kept = {};
+    clear();
+    tern::barrier();
+  }
+  end();
+}
+
 TERN_RANK_TEST(parts_arrive_as_objects) {
   hetero_object<double, 2> x({60, 80});
   tern::submit(

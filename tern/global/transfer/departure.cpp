@@ -115,6 +115,11 @@ bool departure::was_requested() noexcept {
   return to_.has_value();
 }
 
+hetero::detail::object_state* departure::keep() noexcept {
+  const bool as_it_is = !codec_ || codec_->lossless() || codec_->decides();
+  return as_it_is && data_.gives() ? data_.keep() : nullptr;
+}
+
 void departure::recalled() noexcept {
   {
     const std::lock_guard hold(guard_);

@@ -194,6 +194,19 @@ void transfer_table::drop(std::uint64_t number) noexcept {
   }
 }
 
+hetero::detail::object_state* transfer_table::keep(std::uint64_t number) noexcept {
+  const std::shared_ptr<departure> d = find_departure(number);
+  hetero::detail::object_state* const kept = d ? d->keep() : nullptr;
+  if (!kept || !take_departure(number)) {
+    if (kept) hetero::detail::drop_handle(kept);
+    return nullptr; // it has been abandoned
+  }
+  add(sent_, static_cast<std::size_t>(kept->all.size()) * kept->element);
+  add(given_);
+  d->dropped();
+  return kept;
+}
+
 std::uint64_t transfer_table::departing() const noexcept {
   const auto get = [](const counter& c) { return c.objects.load(std::memory_order_relaxed); };
   return get(announced_) - get(sent_) - get(dropped_) - get(failed_);
