@@ -71,9 +71,10 @@ bool incoming::landed() noexcept {
 }
 
 void incoming::fail(std::exception_ptr why) noexcept {
-  if (place_) place_->give_up();
-  tern::hetero::detail::fail(held_, std::move(why));
-  release_access(std::exchange(held_, nullptr));
+  task_record* const held = std::exchange(held_, nullptr);
+  if (place_) return place_->give_up(held, std::move(why));
+  tern::hetero::detail::fail(held, std::move(why));
+  release_access(held);
 }
 
 } // namespace tern::hetero::detail

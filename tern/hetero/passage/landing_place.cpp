@@ -58,6 +58,7 @@ void landing_place::reserve(std::uint8_t device) {
 void landing_place::reserved(task_record& of) noexcept {
   std::vector<piece> early;
   std::shared_ptr<landing_place> self; // goes last
+  task_record* held = nullptr;
   const bool got = !of.has_failed();
   {
     const std::lock_guard hold(guard_);
@@ -65,8 +66,9 @@ void landing_place::reserved(task_record& of) noexcept {
     known_ = true;
     if (got) instance_ = of.use_at(0).instance;
     early.swap(early_);
+    held = std::exchange(given_up_, nullptr);
   }
-  if (given_up_) return give_up();
+  if (held) return leave(held, std::move(why_));
   for (const piece& p : early) put(p.part, p.from, *p.tells);
 }
 
@@ -110,16 +112,27 @@ bool landing_place::settle() noexcept {
   return instance_ != 0;
 }
 
-void landing_place::give_up() noexcept {
+void landing_place::give_up(task_record* held, std::exception_ptr why) noexcept {
   {
     const std::lock_guard hold(guard_);
-    given_up_ = true;
-    if (!known_) return; // until it is
+    if (!known_) { // the reserving task will write as the object's next tasks do: they wait for it
+      given_up_ = held;
+      why_ = std::move(why);
+      return;
+    }
   }
-  const std::lock_guard hold(object_.lock);
-  if (instance_ != 0) object_.instances[instance_].pinned = 0;
-  object_.each(object_.all, [&](fragment& f) { object_.set_valid(f, 0); });
-  object_.update_on_host();
+  leave(held, std::move(why));
+}
+
+void landing_place::leave(task_record* held, std::exception_ptr why) noexcept {
+  {
+    const std::lock_guard hold(object_.lock);
+    if (instance_ != 0) object_.instances[instance_].pinned = 0;
+    object_.each(object_.all, [&](fragment& f) { object_.set_valid(f, 0); });
+    object_.update_on_host();
+  }
+  fail(held, std::move(why));
+  release_access(held);
 }
 
 std::uint8_t device_to_land_on(const object_state& o, device_kind kind) {

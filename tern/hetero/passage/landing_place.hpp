@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -23,8 +24,8 @@ namespace tern::hetero::detail {
 /// `give_up`; the host's memory, if there never is, or none was asked for. Pieces that come before
 /// that is known wait for it.
 ///
-/// \pre a hidden task that writes all of the object has its turn, and is held until after one of
-/// these two. Threads: made in a fiber of the object's scheduler, the rest in any context of the
+/// \pre a hidden task that writes all of the object has its turn, and is held until after `settle`;
+/// `give_up` ends it. Threads: made in a fiber of the object's scheduler, the rest in any context of the
 /// rank, `settle` and `give_up` when no piece is under way.
 class landing_place : completion_hook {
 public:
@@ -40,12 +41,14 @@ public:
   /// All pieces have been put: the object is valid there, and only there. \return whether that is a
   /// device.
   bool settle() noexcept;
-  void give_up() noexcept;
+  /// \param held the task, which fails with `why` and ends, now or as soon as the instance is known.
+  void give_up(task_record* held, std::exception_ptr why) noexcept;
 
 private:
   landing_place(object_state& o, bool on_host) noexcept;
   void reserve(std::uint8_t device);
   void reserved(task_record& of) noexcept;
+  void leave(task_record* held, std::exception_ptr why) noexcept;
   void put_on_host(const box& part, const std::byte* from, piece_request& tells) noexcept;
   struct piece {
     box part;
@@ -54,7 +57,9 @@ private:
   };
   object_state& object_;
   tern::detail::spin_lock guard_; // all below
-  bool known_, given_up_ = false;
+  bool known_;
+  task_record* given_up_ = nullptr; // the held task, if it waits
+  std::exception_ptr why_;
   std::uint8_t instance_ = 0; // 0: the host's
   std::vector<piece> early_;
   std::shared_ptr<landing_place> self_; // until it is known

@@ -77,6 +77,11 @@ public:
   byte_buffer take();
   /// Is the memory the object's own, which was given away? Else it is lent, or copied.
   bool gives() const noexcept { return gives_; }
+  /// The object, with one handle more, for its own rank. Its tasks wait until this ends.
+  object_state* keep() const noexcept {
+    add_handle(*object_);
+    return object_;
+  }
   /// Writers may go on.
   void release() noexcept;
 
