@@ -46,8 +46,8 @@ public:
   std::uint64_t announce(std::shared_ptr<departure> what);
   /// They will not be requested. By their own rank.
   void drop(std::uint64_t number) noexcept;
-  /// What the rank has announced to itself: the object, with a handle for the caller, if it was given
-  /// away; wherever its elements are, they stay. Null: it must be requested.
+  /// What the rank has announced to itself: the object, with a handle for the caller, if it was
+  /// given away; wherever its elements are, they stay. Null: it must be requested.
   hetero::detail::object_state* keep(std::uint64_t number) noexcept;
   void count_inside(std::size_t bytes) noexcept { add(inside_, bytes); }
   void count_body(std::size_t bytes) noexcept { add(bodies_, bytes); }

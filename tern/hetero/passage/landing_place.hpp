@@ -24,8 +24,8 @@ namespace tern::hetero::detail {
 /// `give_up`; the host's memory, if there never is, or none was asked for. Pieces that come before
 /// that is known wait for it.
 ///
-/// \pre a hidden task that writes all of the object has its turn, and is held until after `settle`;
-/// `give_up` ends it. Threads: made in a fiber of the object's scheduler, the rest in any context of the
+/// \pre a hidden task that writes all of the object has its turn, and is held until after
+/// `settle`; `give_up` ends it. Threads: made in a fiber of the object's scheduler, the rest in any context of the
 /// rank, `settle` and `give_up` when no piece is under way.
 class landing_place : completion_hook {
 public:
@@ -41,7 +41,8 @@ public:
   /// All pieces have been put: the object is valid there, and only there. \return whether that is a
   /// device.
   bool settle() noexcept;
-  /// \param held the task, which fails with `why` and ends, now or as soon as the instance is known.
+  /// \param held the task, which fails with `why` and ends, now or as soon as the instance is
+  /// known.
   void give_up(task_record* held, std::exception_ptr why) noexcept;
 
 private:
