@@ -44,8 +44,8 @@ TEST(mapping, gives_each_rank_a_box) {
         EXPECT_EQ(rank_of_block({z, y, x}, {4, 4, 4}, 8) == 0, z < 2 && y < 2 && x < 2);
 }
 
-// Along z, y, x. Both 2 x 2 x 1 and 1 x 2 x 2 blocks have the surface of 8 blocks' faces; in a cube of
-// cells the second is a bar.
+// Along z, y, x. Both 2 x 2 x 1 and 1 x 2 x 2 blocks have the surface of 8 blocks' faces; in a cube
+// of cells the second is a bar.
 TEST(mapping, goes_by_the_grid_where_boxes_of_blocks_are_alike) {
   for (std::int64_t z = 0; z < 4; ++z)
     for (std::int64_t y = 0; y < 4; ++y)

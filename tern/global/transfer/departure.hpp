@@ -79,8 +79,8 @@ public:
   bool requested(int to, std::uint64_t landing, bool room, const net::wire_header& h) noexcept;
   void may_leave() noexcept;
   bool was_requested() noexcept;
-  /// For the rank itself: the object, with one handle more, if it was given away and may leave as it
-  /// is. Nothing will ask for the data then (`dropped`). Null: they must be requested.
+  /// For the rank itself: the object, with one handle more, if it was given away and may leave as
+  /// it is. Nothing will ask for the data then (`dropped`). Null: they must be requested.
   hetero::detail::object_state* keep() noexcept;
   /// There is no room for what is not ready: it gives it back, if it is not.
   void recalled() noexcept;

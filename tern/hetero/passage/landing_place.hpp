@@ -25,8 +25,8 @@ namespace tern::hetero::detail {
 /// that is known wait for it.
 ///
 /// \pre a hidden task that writes all of the object has its turn, and is held until after
-/// `settle`; `give_up` ends it. Threads: made in a fiber of the object's scheduler, the rest in any context of the
-/// rank, `settle` and `give_up` when no piece is under way.
+/// `settle`; `give_up` ends it. Threads: made in a fiber of the object's scheduler, the rest in any
+/// context of the rank, `settle` and `give_up` when no piece is under way.
 class landing_place : completion_hook {
 public:
   /// \param device 0: the host's memory.
