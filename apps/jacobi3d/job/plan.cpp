@@ -11,8 +11,8 @@ int rank_of_block(const tern::indices<3>& at, const tern::extents<3>& blocks, in
       const std::int64_t x = ranks / (z * y);
       if (z * y * x != ranks || blocks[0] % z != 0 || blocks[1] % y != 0 || blocks[2] % x != 0) continue;
       const std::int64_t a = blocks[0] / z, b = blocks[1] / y, c = blocks[2] / x;
-      // Its surface if blocks are cubes, times its surface if the grid is one. How many cells a block
-      // has is not known.
+      // Its surface if blocks are cubes, times its surface if the grid is one. How many cells a
+      // block has is not known.
       const std::int64_t surface = (a * b + b * c + a * c) * (z + y + x);
       if (least != 0 && surface > least) continue; // of equal ones, the one with most ranks along z: whole planes
       least = surface;
