@@ -18,7 +18,7 @@ const work_type incoming_work{kinds_of(device_kind::host), nullptr, nullptr, nul
 
 void land_at_once(object_state& o, byte_buffer memory) noexcept {
   const std::lock_guard hold(o.lock);
-  o.paged.reset(); // it is not the pager's to move
+  if (o.paged) o.paged.reset(); // It is not the pager's to move. One that is used already has none.
   o.landed = std::move(memory);
   o.host.store(o.landed.data(), std::memory_order_release);
   o.each(o.all, [&](fragment& f) { o.set_valid(f, bit(0)); });
