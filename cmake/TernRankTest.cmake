@@ -58,7 +58,7 @@ endfunction()
 # tern_add_rank_runs(NAME TARGET ARGS…): the ctest entries of one program.
 function(tern_add_rank_runs NAME TARGET)
   set(labels ranks ${NAME})
-  # Which runs a sanitizer sees: docs/decisions/0039.
+  # Which runs a sanitizer sees: docs/decisions/0107.
   set(runs 1x1 2x1 4x1 2x3)
   set(worlds 1x1 4x3 "16x1,faults=delay:reorder:slow:pause" "64x2,topology=fat-tree:8:8,host=2")
   if(TERN_SANITIZE)

@@ -260,7 +260,7 @@ hetero::detail::object_state* load_object(input_archive& ar, byte_buffer* body, 
   if (d.how == form::inside) verify(d, {room, bytes}, wanted);
   if (d.how == form::body) verify(d, body->bytes(), wanted);
   if (d.how == form::follows && d.origin == here.rank() && d.coded != coding::always && d.coded != coding::blocks)
-    if (hetero::detail::object_state* const kept = table.keep(d.number)) return kept;
+    if (hetero::detail::object_state* const kept = table.keep(d.number, d.extent, wanted.bytes)) return kept;
   hetero::detail::box all;
   all.high = d.extent;
   std::unique_ptr<hetero::detail::object_state, drop_object> made(

@@ -194,12 +194,16 @@ void transfer_table::drop(std::uint64_t number) noexcept {
   }
 }
 
-hetero::detail::object_state* transfer_table::keep(std::uint64_t number) noexcept {
+hetero::detail::object_state* transfer_table::keep(std::uint64_t number, const std::array<std::int32_t, 3>& extent,
+                                                   std::size_t element) noexcept {
   const std::shared_ptr<departure> d = find_departure(number);
   hetero::detail::object_state* const kept = d ? d->keep() : nullptr;
-  if (!kept || !take_departure(number)) {
-    if (kept) hetero::detail::drop_handle(kept);
-    return nullptr; // it has been abandoned
+  if (!kept) return nullptr;
+  bool same = kept->element == element; // messages can be wrong
+  for (std::size_t i = 0; i < 3; ++i) same = same && kept->all.extent(i) == extent[i];
+  if (!same || !take_departure(number)) { // or it has been abandoned
+    hetero::detail::drop_handle(kept);
+    return nullptr;
   }
   add(sent_, static_cast<std::size_t>(kept->all.size()) * kept->element);
   add(given_);

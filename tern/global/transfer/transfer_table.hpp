@@ -3,6 +3,7 @@
 /// \file
 /// What a rank has announced to others, and asked them for. Internal.
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -47,8 +48,10 @@ public:
   /// They will not be requested. By their own rank.
   void drop(std::uint64_t number) noexcept;
   /// What the rank has announced to itself: the object, with a handle for the caller, if it was
-  /// given away; wherever its elements are, they stay. Null: it must be requested.
-  hetero::detail::object_state* keep(std::uint64_t number) noexcept;
+  /// given away and has this extent and elements of so many bytes; wherever they are, they stay.
+  /// Null: it must be requested.
+  hetero::detail::object_state* keep(std::uint64_t number, const std::array<std::int32_t, 3>& extent,
+                                     std::size_t element) noexcept;
   void count_inside(std::size_t bytes) noexcept { add(inside_, bytes); }
   void count_body(std::size_t bytes) noexcept { add(bodies_, bytes); }
   void count_given() noexcept override { add(given_); }
