@@ -3,6 +3,8 @@
 
 #include <cstring>
 #include <memory>
+#include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -43,10 +45,11 @@ struct told_of_piece final : piece_request {
   }
   promise<void> told{};
 };
-void run_with_device(unique_function<void()> body) {
+void run_with_device(unique_function<void()> body, const char* memory = "", const char* more = "") {
   options opts;
   opts.set(hetero_devices, "host,simulated");
-  opts.set(hetero_simulated, "1:latency=1us,bandwidth=0");
+  opts.set(hetero_simulated, std::string("1:latency=1us,bandwidth=0") + more);
+  opts.set(hetero_memory, memory);
   scheduler s({.workers = 2, .opts = &opts});
   EXPECT_EQ(s.run(std::move(body)), 0u);
 }
@@ -160,6 +163,26 @@ TEST(pieces, what_does_not_come_gives_the_room_back) {
     EXPECT_EQ(y.host(access_mode::read).get()(0, 1), 2);
     wait_all();
   });
+}
+
+// The object's next tasks wait for the one that reserves the room, and see nothing of what it leaves.
+TEST(pieces, what_fails_while_there_is_no_room_keeps_the_object_until_there_is) {
+  run_with_device(
+      [] {
+        numbers full({5, 300}), y({5, 300});
+        count_up(full, 0);
+        wait_all();
+        count_up(full, 1); // for 30 ms nothing else has room
+        incoming in(*y.inside());
+        in.lands_on(device_to_land_on(*y.inside(), device_kind::simulated));
+        in.fail(std::make_exception_ptr(error(errc::io, "the mail is late")));
+        submit([](host_view<int, 2> v) { std::iota(&v(0, 0), &v(0, 0) + 1500, 1); }, write(y));
+        EXPECT_EQ(y.host(access_mode::read).get()(4, 299), 1500);
+        EXPECT_EQ(full.host(access_mode::read).get()(4, 299), 1500);
+        wait_all();
+        EXPECT_EQ(y.host(access_mode::read).get()(4, 299), 1500);
+      },
+      "8K", ",item=20us");
 }
 
 } // namespace tern::hetero::detail
