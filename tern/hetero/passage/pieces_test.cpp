@@ -165,7 +165,7 @@ TEST(pieces, what_does_not_come_gives_the_room_back) {
   });
 }
 
-// The object's next tasks wait for the one that reserves the room, and see nothing of what it leaves.
+// The object's next tasks wait for the one that reserves the room, and see nothing that it leaves.
 TEST(pieces, what_fails_while_there_is_no_room_keeps_the_object_until_there_is) {
   run_with_device(
       [] {
