@@ -63,9 +63,6 @@ set(TERN_SANITIZED 0)
 if(TERN_SANITIZE)
   set(TERN_SANITIZED 1)
   set(TERN_TEST_SECONDS 180)
-  # What sanitizers add to code takes three times as long to optimize as to leave alone. A test runs once; libraries are what
-  # all tests run (docs/decisions/0107).
-  set(TERN_SANITIZED_LIBRARY -O1)
   # Applies to everything built here, third-party headers included, so that no mixed binary results.
   add_compile_options(-fsanitize=${TERN_SANITIZE} -fno-omit-frame-pointer -g1) # lines are enough for their reports
   add_link_options(-fsanitize=${TERN_SANITIZE})
@@ -142,11 +139,20 @@ endfunction()
 set(TERN_READ_ONCE <algorithm> <array> <atomic> <chrono> <cstdint> <exception> <functional> <map> <memory> <mutex>
   <optional> <string> <string_view> <thread> <unordered_map> <utility> <vector>)
 
+# tern_sanitize_quickly(target…): for tests and programs that tests run, before tern_read_together. What sanitizers add takes
+# three times as long to optimize as to leave alone, and a test runs once (docs/decisions/0107).
+function(tern_sanitize_quickly)
+  foreach(target IN LISTS ARGN)
+    target_compile_options(${target} PRIVATE $<$<BOOL:${TERN_SANITIZED}>:-O0>)
+  endforeach()
+endfunction()
+
 # tern_build_quickly(target…): for unit tests, and what runs other programs and reads what they say; a third less to
 # compile.
 function(tern_build_quickly)
   foreach(target IN LISTS ARGN)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    tern_sanitize_quickly(${target})
     get_target_property(libraries ${target} LINK_LIBRARIES)
     if("GTest::gmock" IN_LIST libraries)
       tern_read_together(${target} unit_tests ${TERN_READ_ONCE} <gmock/gmock.h> <gtest/gtest.h>)
@@ -183,7 +189,6 @@ function(tern_layer NAME)
   set_target_properties(tern_${NAME} PROPERTIES EXPORT_NAME ${NAME} VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} INSTALL_RPATH "$ORIGIN")
   target_compile_features(tern_${NAME} PUBLIC cxx_std_20)
-  target_compile_options(tern_${NAME} PRIVATE ${TERN_SANITIZED_LIBRARY})
   target_sources(tern_${NAME} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${L_HEADERS})
   if(TERN_BUILD_FUZZERS AND NAME IN_LIST TERN_FUZZED_LAYERS)
     target_compile_options(tern_${NAME} PRIVATE -fsanitize=fuzzer-no-link)
